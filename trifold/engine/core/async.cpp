@@ -12,7 +12,7 @@ namespace trifold::engine {
 // ------------------------------------------------------------------------------------------------- bytes
 
 AsyncOperation::Part AsyncOperation::next_part() {
-  if (is_over()) return {0, 0};  // of no bytes
+  if (is_over()) return {0, 0};  // no bytes
   const uint32_t begin = (first_part + parts_done++) % parts() * part_bytes;
   return {begin, std::min(bytes - begin, part_bytes)};
 }
@@ -89,7 +89,7 @@ void Execution::start(AsyncOperation&& operation) {
   while (!alone.empty()) move_part(alone, alone.moving.empty() ? alone.writing : alone.moving, 0);
 }
 
-// Lets operations move until a thread can go on. False: none is under way.
+// Moves operations until a thread becomes ready. False: no operation is in flight.
 bool Execution::advance(Cluster& cluster) {
   if (cluster.operations == nullptr || cluster.operations->empty()) return false;
   AsyncOperations& all = *cluster.operations;
@@ -103,7 +103,7 @@ bool Execution::advance(Cluster& cluster) {
   return true;
 }
 
-// After a step of a thread.
+// Called after a step of a thread.
 void Execution::move_meanwhile(Cluster& cluster) {
   if (cluster.operations == nullptr || cluster.operations->empty() || async_chances_.below(8) != 0) return;
   AsyncOperations& all = *cluster.operations;
@@ -122,11 +122,11 @@ void Execution::move_part(AsyncOperations& all, AsyncQueue& queue, size_t place)
                                                  : operation.copy_part();
   const bool over = operation.is_over();
   if (operation.barrier != nullptr && bytes != 0) {
-    const bool tells = over && launch_.checker != nullptr;
+    const bool releases = over && launch_.checker != nullptr;
     const Actor actor{operation.issuer, operation.site, Operation::async_start};
     MBarrier& barrier = *operation.barrier;
     const uint32_t phase = barrier.phase;
-    complete_transactions(barrier, actor, bytes, tells ? launch_.checker->complete_operation(operation.row) : 0);
+    complete_transactions(barrier, actor, bytes, releases ? launch_.checker->complete_operation(operation.row) : 0);
     woken_ |= barrier.phase != phase;
   }
   if (!over) return;
@@ -160,7 +160,7 @@ void Execution::commit_group(Thread& thread, GroupKind kind) {
   groups_of(thread, kind).groups.emplace_back();
 }
 
-// The number of the first group of a thread that it need not wait for.
+// The number of a thread's first group that this wait does not include.
 uint32_t Execution::end_of_wait(Thread& thread, const GroupWait& wait) {
   const AsyncGroups& all = groups_of(thread, wait.kind);
   return all.open_number() - std::min(all.open_number() - all.first, wait.pending);
@@ -174,7 +174,7 @@ bool Execution::is_over(Thread& thread, const GroupWait& wait) {
   return true;
 }
 
-// The thread has waited: it knows what those operations have done.
+// The thread has waited: accesses of those operations are ordered before what it does next.
 void Execution::pass_groups(Thread& thread, const GroupWait& wait) {
   AsyncGroups& all = groups_of(thread, wait.kind);
   const uint32_t begin = wait.reads_only ? std::max(all.read, all.first) : all.first, end = end_of_wait(thread, wait);
@@ -223,7 +223,7 @@ void Execution::arrive_after_copies(Thread& thread, MBarrier& barrier, bool coun
   }
 }
 
-// One of the thread's copies is complete.
+// One of the thread's copies has completed.
 void Execution::end_copy(Thread& thread, uint32_t number) {
   GroupsOfThread& all = *thread.groups;
   --all.under_way;
@@ -246,7 +246,7 @@ void Execution::arrive_now(Thread& thread, const LateArrival& arrival) {
 
 // ------------------------------------------------------------------------------------------------- findings
 
-// Shared memory ends with its block, so that nothing may be under way there.
+// Shared memory ends with its block, so no operation on it may be in flight then.
 void Execution::find_unawaited(const Block& block) {
   const std::optional<Checker::PendingUse> pending = launch_.checker->use_not_awaited(block);
   if (!pending) return;

@@ -1,9 +1,10 @@
-// Asynchronous operations that are under way: their bytes move when the schedule says so, in parts, beside the threads.
+// Asynchronous operations in flight: their bytes move in parts, at times that the schedule chooses, interleaved with
+// the threads.
 //
-// One reads, and writes what it has read, 128 bytes at a time; then it signals to whoever waits for it: a group of its
-// thread's, or a barrier in shared memory that counts the bytes. In the natural order it is late: its parts move when
-// no thread of the cluster can run, those first that read. A seed draws for each whether it is done at its start, late,
-// or meanwhile, one part of any of them after a step of a thread.
+// An operation reads, and writes what it has read, 128 bytes at a time; then it signals completion: to a group of its
+// thread, or to a barrier in shared memory that counts the bytes. In the natural order it is late: its parts move when
+// no thread of the cluster can run, and operations that read move first. A seed chooses for each whether it completes
+// at its start, late, or meanwhile, a part of a random operation after a step of a thread.
 #pragma once
 
 #include <array>
@@ -19,47 +20,47 @@ struct MBarrier;
 struct Thread;
 enum class Instruction : uint8_t;  // operation_clocks.h
 
-// What of a thread's a wait is for: its copies by cp.async, or its bulk operations.
+// The operations of a thread that a wait is for: its copies by cp.async, or its bulk operations.
 enum class GroupKind : uint8_t { copies, bulk };
 
-// Operations that a thread has committed together, or is about to.
+// Operations that a thread has committed together, or is about to commit.
 struct AsyncGroup {
-  uint32_t reading = 0, writing = 0;  // how many of them have still to read, and to write
-  std::vector<uint32_t> rows;         // the Checker's numbers of them
-  bool shares_row = false;            // the next one of its instruction shares the last number
-  Instruction instruction{};          // of the last one
+  uint32_t reading = 0, writing = 0;  // operations that have yet to read, and to write
+  std::vector<uint32_t> rows;         // their numbers in the Checker
+  bool shares_row = false;            // the next operation of the same instruction shares the last number
+  Instruction instruction{};          // of the last operation
 
   bool is_over(bool reads_only) const { return reading == 0 && (reads_only || writing == 0); }
 };
 
-// Those of a thread of one kind that it has not waited for, the oldest first; the last one is not committed yet.
+// A thread's groups of one kind that it has not waited for, oldest first; the last one is not committed yet.
 struct AsyncGroups {
   std::vector<AsyncGroup> groups{1};
-  uint32_t first = 0;  // the number of the first one
-  uint32_t read = 0;   // those before this one have been waited for as far as they read
+  uint32_t first = 0;  // number of the first group
+  uint32_t read = 0;   // groups before this number have been waited for as far as they read
 
   AsyncGroup& open() { return groups.back(); }
   uint32_t open_number() const { return first + static_cast<uint32_t>(groups.size()) - 1; }
   AsyncGroup& operator[](uint32_t number) { return groups[number - first]; }
 };
 
-// An arrival at a barrier, once the copies are complete that its thread has started before.
+// An arrival at a barrier, due when the copies that its thread started earlier have completed.
 struct LateArrival {
   MBarrier* barrier;
   uint16_t site;
-  uint32_t started;  // the thread's copies until then, and how many of them are under way
+  uint32_t started;  // the thread's copies so far, and how many of them are in flight
   uint32_t under_way;
   std::vector<uint32_t> rows;
 };
 
 struct GroupsOfThread {
   std::array<AsyncGroups, 2> of_kind;  // by GroupKind
-  uint32_t started = 0;                // copies by cp.async, and how many of them are under way
+  uint32_t started = 0;                // copies by cp.async, and how many of them are in flight
   uint32_t under_way = 0;
   std::vector<LateArrival> arrivals;
 };
 
-// What elements of memory become, in place of copied ones.
+// Combines elements in memory with copied ones, for reductions.
 using Combine = void (*)(char* to, const char* from, size_t bytes);
 
 struct AsyncOperation {
@@ -68,26 +69,27 @@ struct AsyncOperation {
   Thread* issuer = nullptr;
   char* to = nullptr;
   const char* from = nullptr;  // null: `value`
-  uint32_t bytes = 0;          // that it writes
-  bool moves = true;           // else a mistake keeps it from that, and it only signals
-  uint32_t read_bytes = 0;     // of the source: zeros follow
+  uint32_t bytes = 0;          // to write
+  bool moves = true;           // false: an error prevents it, and it only signals
+  uint32_t read_bytes = 0;     // of the source; zeros follow
   Combine combine = nullptr;
   alignas(16) std::array<char, 16> value{};
-  MBarrier* barrier = nullptr;  // that counts its bytes; null: it is one of a group
+  MBarrier* barrier = nullptr;  // the barrier that counts its bytes; null: it belongs to a group
   GroupKind kind = GroupKind::copies;
-  uint32_t group = 0;   // of the issuer's of this kind, its number
-  uint32_t number = 0;  // of the issuer's copies by cp.async, from 1 on
-  uint32_t row = 0;     // the Checker's
+  uint32_t group = 0;   // number of its group, among the issuer's of this kind
+  uint32_t number = 0;  // number among the issuer's copies by cp.async, from 1 on
+  uint32_t row = 0;     // its number in the Checker
   uint16_t site = 0;
-  bool reads_apart = false;  // its reading can be waited for, and is over before it writes
+  bool reads_apart = false;  // its reading can be waited for, and ends before it writes
   bool meanwhile = false;
-  uint32_t parts_done = 0;          // of reading, and then of writing
-  uint32_t first_part = 0;          // after which come the others, in a circle
-  std::unique_ptr<char[]> holding;  // what it has read
+  uint32_t parts_done = 0;          // of reading, then of writing
+  uint32_t first_part = 0;          // the others follow cyclically
+  std::unique_ptr<char[]> holding;  // the bytes read so far
 
   uint32_t parts() const { return (bytes + part_bytes - 1) / part_bytes; }
   bool is_over() const { return parts_done >= parts(); }
-  // Each moves the next part and returns its bytes: from the source to the target, to where it is held, from there.
+  // Each moves the next part and returns its size: from source to target, from source to `holding`, from there to
+  // target.
   uint32_t copy_part();
   uint32_t read_part();
   uint32_t write_part();
@@ -101,14 +103,14 @@ struct AsyncOperation {
   void write(Part part, const char* source) const;
 };
 
-// Operations in the order of their start. (A std::deque asks for memory with every second one.)
+// Operations in the order of their start. (A std::deque allocates for every second one.)
 class AsyncQueue {
  public:
   bool empty() const { return begin_ == operations_.size(); }
   size_t size() const { return operations_.size() - begin_; }
   AsyncOperation& operator[](size_t place) { return operations_[begin_ + place]; }
   void push(AsyncOperation&& operation) { operations_.push_back(std::move(operation)); }
-  // The first one takes the place of this one.
+  // Moves the first one to this place.
   void remove(size_t place) {
     if (place != 0) std::swap((*this)[place], (*this)[0]);
     ++begin_;
@@ -122,10 +124,10 @@ class AsyncQueue {
   size_t begin_ = 0;
 };
 
-// Those of a cluster that are under way, the oldest first.
+// The operations of a cluster in flight, oldest first.
 struct AsyncOperations {
   AsyncQueue moving;   // those that read, or read and write at once
-  AsyncQueue writing;  // those that have read what they are to write
+  AsyncQueue writing;  // those that have read, and have yet to write
 
   bool empty() const { return moving.empty() && writing.empty(); }
 };

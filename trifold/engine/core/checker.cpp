@@ -20,8 +20,8 @@ bool waits_for_cluster(Operation operation) {
   return operation == Operation::cluster_barrier || operation == Operation::cluster_wait;
 }
 
-// Whether a thread of the same block that does not run may look at memory again before something orders it with this
-// one. Its request is that of its last wait, which came after its last access.
+// Whether a waiting thread of the same block may read memory again before anything orders it after this one. Its
+// request is that of its last wait, which came after its last access.
 bool may_look_again(const Thread& reader, const Thread& thread) {
   if ((reader.warp->live & lane_bit(reader.lane)) == 0) return false;
   const auto operation = static_cast<Operation>(reader.request.operation);
@@ -52,7 +52,7 @@ bool Checker::ordered_by_more(const Buffer& buffer, const Cell& cell, int earlie
   return !graph_.empty() && acquired(thread, record, atomic ? buffer.address_of(cell) : 0);
 }
 
-// By barriers, but for that of the thread's own block, and by rendezvous of its warp.
+// By barriers, except those of the thread's own block, and by rendezvous of its warp.
 bool Checker::ordered_by_threads(Record record, const Thread& thread) const {
   if (record.stamp <= grid_) return true;
   const Cluster& cluster = *thread.block->cluster;
@@ -144,14 +144,15 @@ inline bool Checker::read_cell(Buffer& buffer, Cell& cell, const Thread& thread,
   return true;
 }
 
-// The warp, of a thread of the same block as this one; else the block.
+// For a thread of the same block as this one its warp, otherwise its block.
 uint64_t Checker::group_of(Record record, const Thread& thread) const {
   const uint32_t block = block_of(record.thread);
   return block == thread.block->id ? uint64_t{record.thread % block_size_ / warp_size} : ~uint64_t{block};
 }
 
-// Keeps a read or an atomic beside those that it does not make superfluous. Of more than two unordered ones, those of
-// different blocks, then of different warps, are kept: what comes after one of them need not come after the other.
+// Remembers a read or an atomic, in addition to accesses that it does not subsume. If more than two are unordered,
+// those of different blocks, then of different warps, are kept: an access ordered after one of them may be unordered
+// with the other.
 void Checker::remember(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits,
                        uint32_t by) const {
   const auto replaceable = [&](int other) {
@@ -206,7 +207,7 @@ bool Checker::check_atomic(Buffer& buffer, uintptr_t address, size_t n, const Th
   return true;
 }
 
-// CUDA C++ Programming Guide, "Thread Scopes": both atomics must be of a scope that the other thread is in.
+// CUDA C++ Programming Guide, "Thread Scopes": the scope of each atomic must include the other thread.
 inline bool Checker::out_of_scope(const Cell& cell, int earlier, const Thread& thread, AtomicForm form) const {
   const bool narrow = form == AtomicForm::block || cell.has(earlier, for_block);
   return narrow && block_of(cell.record(earlier).thread) != thread.block->id;
@@ -234,7 +235,7 @@ void Checker::note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& t
   const uint16_t traits = traits_of(access.form);
   const bool as_guessed = access.compares && wrote;
   for (Cell& cell : buffer.cells(address, n)) {
-    // The thread's own plain read gave it what it compared: nobody has written since, else it would be undecided.
+    // The thread's own plain read supplied the compared value: nobody has written since, else it would be undecided.
     for (const int other : {1, 2})
       if (as_guessed && buffer.holds(cell.record(other)) && cell.traits_of(other) == 0 &&
           cell.record(other).thread == thread.id)
@@ -255,8 +256,8 @@ void Checker::note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& t
   if (wrote) release(address, thread);
 }
 
-// Whether an ordinary access before this thread's atomic is ordered before all that can come after the atomic: an
-// atomic alone orders nothing, so one that only its own block has seen must stay remembered.
+// Whether an ordinary access before this thread's atomic is ordered before everything that can follow the atomic. An
+// atomic alone orders nothing, so an access that is ordered only for its own block must stay remembered.
 bool Checker::settled(const Buffer& buffer, Record record, const Thread& thread) const {
   if (!buffer.holds(record) || record.stamp <= grid_) return true;
   if (is_operation(record.thread)) return false;
@@ -268,9 +269,9 @@ bool Checker::settled(const Buffer& buffer, Record record, const Thread& thread)
   return block_of(record.thread) != block.id || (buffer.space() == Space::shared && record.stamp <= block.barrier);
 }
 
-// An atomic write. Beside it stay remembered, as far as there is room: ordinary writes that are not settled, atomics of
-// other threads that are not ordered before it (a read after both must come after both), ordinary reads. One of a
-// wider scope does not stand for one of block scope: other blocks' atomics race with that one alone.
+// Notes an atomic write. As far as there is room, these stay remembered with it: ordinary writes that are not settled,
+// atomics of other threads that are not ordered before it (a later read must be ordered after both), ordinary reads. An
+// atomic of wider scope does not replace one of block scope: atomics of other blocks race with the latter only.
 void Checker::note_wrote(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits,
                          uint32_t by) const {
   Cell now{.write = {by, launch_.now}, .write_site = site, .traits = traits};

@@ -1,4 +1,4 @@
-// The Checker's part for clusters: what their barrier orders, and how long a block's shared memory lives.
+// The Checker's part for clusters: the order made by their barrier, and the lifetime of a block's shared memory.
 #include <algorithm>
 
 #include "checker.h"
@@ -20,10 +20,10 @@ void Checker::arrive_at_cluster_barrier(Thread& thread, bool releases) {
   arrivals.acquired = graph_.merge(arrivals.acquired, own);
 }
 
-// A block whose threads all wait has come to a barrier of its own, too. Of another one, each arrival is known as far as
-// its thread, and all as having begun.
+// If all threads of a block wait, it passes a barrier of its own too. For other blocks, each arrival is known up to its
+// thread, and the block's begin in any case.
 void Checker::complete_cluster_barrier(Cluster& cluster, std::span<Block* const> whole) {
-  for (Block* const block : whole) block_barrier(*block);  // first: it may forget the graph
+  for (Block* const block : whole) block_barrier(*block);  // first, since it may clear the graph
   Knowledge known = 0;
   for (Block* const block : cluster.blocks) {
     Arrivals& arrivals = block->clock.arrivals;
@@ -32,7 +32,7 @@ void Checker::complete_cluster_barrier(Cluster& cluster, std::span<Block* const>
       arrivals = {{}, block->barrier, block->clock.acquired};
     } else {
       arrivals.barrier = std::max(arrivals.barrier, block->clock.begin);
-      for (const Thread& thread : block->threads)  // it does nothing any more
+      for (const Thread& thread : block->threads)  // a thread that has exited accesses nothing more
         if ((thread.warp->live >> thread.lane & 1) == 0 && !arrivals.stamps.empty())
           arrivals.stamps[thread.index] = launch_.now;
     }
@@ -64,7 +64,7 @@ void Checker::pass_cluster_barrier(Thread& thread) {
 
 // ------------------------------------------------------------------------------------------------- lifetime
 
-// A relaxed arrival tells as well that its block has begun: each node of the graph that is of a block does.
+// A relaxed arrival also shows that its block has begun, as does each node of the graph that belongs to a block.
 bool Checker::knows_begin(const Block& owner, const Thread& thread) const {
   const Stamp begin = owner.clock.begin;
   if (begin <= grid_ || begin <= thread.block->cluster->clock.barrier) return true;
@@ -81,7 +81,7 @@ void Checker::note_visit(Block& owner, const Thread& thread, AccessType type, Si
 
 std::optional<Visit> Checker::visit_not_awaited(const Block& owner) const {
   for (const Visit& visit : owner.clock.visits) {
-    // A thread of the owner has waited for a phase at which the visitor arrived afterwards.
+    // A thread of the owner has waited for a phase at which the visitor arrived after its access.
     if (visit.stamp == 0 || visit.stamp <= grid_ || visit.phase < owner.phases_seen) continue;
     const KnowledgeGraph::Query query{visit.thread, visit.thread / block_size_, visit.stamp, 0};
     if (!graph_.knows(owner.clock.acquired_now, owner.id, query)) return visit;

@@ -1,4 +1,4 @@
-// The Checker's half that follows synchronising events.
+// The Checker's hooks for synchronising events.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -49,7 +49,7 @@ void Checker::forget(Stamp mark) {
   }
 }
 
-// Stamps have run out: they count from the start, and what happened before is not told apart any more.
+// Stamps have run out: they restart, and earlier events become indistinguishable.
 void Checker::start_again() {
   constexpr Stamp past = before_launch;
   Buffer::forget_all(past);
@@ -90,7 +90,7 @@ void Checker::end_block(Block& block) {
   if (operations_ != nullptr) std::erase_if(operations_->uses, [&](const Use& use) { return use.owner == &block; });
 }
 
-// A thread's clock, emptied if it is of an earlier time than its block.
+// A thread's clock, cleared if it is older than its block.
 ThreadClock& Checker::clock(Thread& thread) {
   ThreadClock& clock = thread.clock;
   const Stamp begin = thread.block->clock.begin;
@@ -151,7 +151,7 @@ void Checker::fence(Thread& thread, Scope of) {
   shared.fenced[scope] = warp.fenced[scope] = mark;
 }
 
-// What the earlier grid has written is visible to the whole grid then: whoever comes after the thread comes after that.
+// The earlier grid's writes are then visible to the whole grid: to every thread that is ordered after this one.
 void Checker::wait_for_earlier_grid(Thread& thread) {
   if (!races_ || grid_ >= end_of_earlier_grid) return;
   if (earlier_ended_ == 0)
@@ -183,7 +183,7 @@ void Checker::arrive(Thread& thread, ArrivalClock& barrier) {
   }
 }
 
-// What the threads of a block knew that have arrived; what they knew at fences is added to what others released.
+// What the arriving threads of a block knew; what they knew at fences is added to what others released.
 Knowledge Checker::gathered(uint32_t block, uint32_t first_thread, ArrivalClock& arrivals, FenceScope scope) {
   for (const FenceScope of_fence : fence_scopes) {
     if (arrivals.fences[of_fence].empty()) continue;
@@ -207,7 +207,7 @@ void Checker::pass(Block& block, ArrivalClock& barrier, std::span<Thread* const>
   barrier = {};
 }
 
-// What a thread's atomic passes on: what it knew at its fences, and what others knew that fenced before a barrier or
+// What a thread's atomic releases: what it knew at its fences, and what others knew at fences before a barrier or
 // rendezvous that it took part in.
 void Checker::release(uintptr_t address, Thread& thread) {
   const PerScope<Knowledge>& of_block = thread.block->clock.released;
@@ -217,7 +217,7 @@ void Checker::release(uintptr_t address, Thread& thread) {
   };
   if (std::ranges::all_of(fence_scopes, silent)) return;
   const Stamp stamp = tick();
-  ThreadClock& own = clock(thread);  // after the tick, which may have emptied it
+  ThreadClock& own = clock(thread);  // after the tick, which may have cleared it
   for (const FenceScope scope : fence_scopes) {
     if (silent(scope)) continue;
     Fence& fence = own.fence[scope];
@@ -229,7 +229,7 @@ void Checker::release(uintptr_t address, Thread& thread) {
   }
 }
 
-// Up to when does a lane know another one, through rendezvous?
+// The stamp up to which a lane knows another one through rendezvous.
 Stamp Checker::known_lane(const Warp& warp, uint32_t lane, uint32_t other) {
   const WarpClock& clock = warp.clock;
   const bool left = (clock.left >> other & 1) != 0;
@@ -237,7 +237,7 @@ Stamp Checker::known_lane(const Warp& warp, uint32_t lane, uint32_t other) {
   return clock.partial > clock.joined ? std::max(together, clock.lanes->seen[lane][other]) : together;
 }
 
-// The other lanes of a thread's warp, up to when it knows each.
+// For each other lane of a thread's warp, the stamp up to which it is known.
 std::array<Stamp, warp_size> Checker::known_mates(const Thread& thread) {
   std::array<Stamp, warp_size> mates{};
   for (uint32_t lane = 0; lane < warp_size; ++lane) {
@@ -297,7 +297,7 @@ void Checker::share_fences(Warp& warp, uint32_t lanes) {
   }
 }
 
-// A rendezvous of a part of the warp, or the first after lanes have exited.
+// A rendezvous of part of the warp, or the first one after lanes have exited.
 void Checker::join_lanes(Warp& warp, uint32_t lanes, Stamp mark) {
   WarpClock& clock = warp.clock;
   if (clock.lanes == nullptr) clock.lanes = std::make_unique<LaneClocks>();

@@ -1,12 +1,12 @@
-// The Checker's part for barriers in shared memory: what a phase carries from those that arrive in it to those that
-// wait for its end.
+// The Checker's part for barriers in shared memory: what a phase transfers from the threads that arrive in it to those
+// that wait for its end.
 #include <algorithm>
 
 #include "checker.h"
 
 namespace trifold::engine {
 
-// A relaxed arrival passes on what the thread knew at its fences.
+// A relaxed arrival releases what the thread knew at its fences.
 void Checker::arrive_at_mbarrier(MBarrier& barrier, Thread& thread, const Arrival& arrival) {
   if (!races_) return;
   MBarrierClock& clock_of = barrier.clock;

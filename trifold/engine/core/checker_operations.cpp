@@ -14,7 +14,7 @@ uint32_t Checker::begin_operation(Thread& issuer, Instruction instruction, Site 
   return number;
 }
 
-// What is sent to another block, and counted there with release semantics, comes after all that its issuer knew.
+// Sent to another block and counted there with release semantics: ordered after all that the issuer knew.
 Knowledge Checker::known_now(Thread& thread) {
   const Block& block = *thread.block;
   const Knowledge learnt = graph_.merge(clock(thread).acquired, block.clock.acquired);
@@ -27,7 +27,7 @@ Knowledge Checker::known_now(Thread& thread) {
 
 bool Checker::knows_operation(Record record, const Thread& thread) const {
   const OperationRow& row = operations_->of(record.thread);
-  if (record.stamp < row.first) return true;  // of an operation that had the row before
+  if (record.stamp < row.first) return true;  // of an earlier operation with the same row
   const Stamp waited = row.waited[record.thread & 1];
   if (waited != 0 && happened_before({row.thread, waited}, thread)) return true;
   if (row.complete_at == 0) return false;
@@ -108,8 +108,8 @@ bool Checker::knew(const ProxyFence& fence, uint32_t by, Record record, const Th
   return graph_.knows(fence.acquired, own, {record.thread, block, record.stamp, 0});
 }
 
-// Whether one of a thread's fences lies between an access and what the issuer does now: the newest that the issuer
-// knows of, when its thread knew most.
+// Whether one of a thread's fences is between an access and what the issuer does now. Tests the newest fence that the
+// issuer knows of, at which the thread knew most.
 bool Checker::fence_orders(uint32_t by, const ProxyFences& all, Record record, Space space,
                            const Thread& issuer) const {
   for (auto fence = all.fences.rbegin(); fence != all.fences.rend() && fence->stamp >= record.stamp; ++fence) {
@@ -119,7 +119,7 @@ bool Checker::fence_orders(uint32_t by, const ProxyFences& all, Record record, S
   return all.dropped >= record.stamp && happened_before({by, all.dropped}, issuer);
 }
 
-// Of an access through the generic proxy that is ordered before what the issuer does now.
+// For an access through the generic proxy that is ordered before what the issuer does now.
 Checker::Fenced Checker::fenced(Record record, Space space, const Thread& issuer) const {
   if (record.thread == earlier_grid) return Fenced::in_time;
   if (is_operation(record.thread)) {
@@ -166,7 +166,7 @@ bool Checker::issue(Buffer& buffer, uintptr_t address, size_t n, const Thread& i
   return right;
 }
 
-// Whether it may come after an earlier access of the cell.
+// Whether the operation may follow an earlier access of the cell.
 bool Checker::issue_after(Buffer& buffer, Cell& cell, int earlier, const Thread& issuer, const Issue& issue) {
   const Record record = cell.record(earlier);
   if (!buffer.holds(record) || record.thread == nobody) return true;
@@ -214,7 +214,7 @@ void Checker::note_use(const Use& use) {
   operations_->uses_checked_at = std::max<size_t>(2 * uses.size(), 256);
 }
 
-// Whether somebody has waited for it of whom this block knows.
+// Whether a thread that this block knows of has waited for it.
 bool Checker::is_awaited(const Use& use, const Block& by) const {
   const OperationRow& row = (*operations_)[use.row];
   if (row.awaited || row.waited[use.side] != 0 || row.last <= grid_) return true;
@@ -229,8 +229,8 @@ std::optional<Checker::PendingUse> Checker::use_not_awaited(const Block& owner) 
   return {};
 }
 
-// All blocks of the cluster have arrived at its barrier: what one of them has waited for is over for all, also where
-// the arrivals were relaxed and order nothing else.
+// All blocks of the cluster have arrived at its barrier: an operation that one of them has waited for has ended for
+// all, even if the arrivals were relaxed and order nothing else.
 void Checker::note_awaited(const Cluster& cluster) {
   for (const Use& use : operations_->uses) {
     if (!cluster.has(use.owner->id)) continue;

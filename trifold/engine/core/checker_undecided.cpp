@@ -1,5 +1,5 @@
-// The Checker's part for races that are decided only after the access: writes of the same bits, and plain reads that
-// only give a compare-and-swap what it compares.
+// The Checker's part for races that are decided only after the access: writes of the same bits, and plain reads whose
+// value only serves as a compare-and-swap's operand.
 #include <algorithm>
 #include <cstring>
 
@@ -30,10 +30,10 @@ bool Checker::racing_write(Buffer& buffer, uintptr_t address, size_t n, const Th
   violation.among_writes = std::ranges::all_of(buffer.cells(address, n), [&](const Cell& cell) {
     return std::ranges::all_of(all_accesses, [&](int earlier) {
       if (ordered(buffer, cell, earlier, thread)) return true;
-      // Behind an atomic write, memory does not hold what a plain one left.
+      // After an atomic write, memory no longer holds what a plain write left.
       const bool plain = !cell.has(earlier, is_atomic) && !cell.has(0, is_atomic) &&
                          cell.write.thread != barriers_own &&
-                         !is_operation(cell.record(earlier).thread);  // which may not have written yet
+                         !is_operation(cell.record(earlier).thread);  // an operation may not have written yet
       return plain && (earlier == 0 || cell.has(earlier, is_write));
     });
   });
@@ -60,8 +60,8 @@ WrittenBits Checker::compare_write(Buffer& buffer, uintptr_t address, size_t n, 
   return first ? WrittenBits::same : WrittenBits::same_again;
 }
 
-// One of the writes that are not ordered with this one stays remembered beside it, of another block or warp if there is
-// one: what comes after this one need not come after that one.
+// Of the writes unordered with this one, one stays remembered with it, preferably of another block or warp: what is
+// ordered after this write need not be ordered after that one.
 void Checker::note_beside_writes(Cell& cell, const Buffer& buffer, const Thread& thread, Site site) const {
   Cell now{.write = {thread.id, launch_.now}, .write_site = site};
   for (const int earlier : {1, 2, 0}) {
@@ -117,7 +117,7 @@ bool Checker::racing_atomic(Buffer& buffer, Cell& cell, int earlier, uintptr_t a
   return true;
 }
 
-// The thread that has made this access, if it has come to no barrier since; null: it has, or has ended.
+// The thread that made this access, if it has arrived at no barrier since; null: it has, or has ended.
 Thread* Checker::undecided_reader(Record record) const {
   const auto block = std::ranges::find(blocks_, block_of(record.thread), &Block::id);
   if (block == blocks_.end() || record.stamp <= (*block)->barrier) return nullptr;

@@ -1,4 +1,4 @@
-// What threads, warps and blocks know of each other's accesses. Plain data, kept by the Checker's hooks (checker.h).
+// What threads, warps and blocks know of each other's accesses. Plain data, updated by the Checker's hooks (checker.h).
 //
 // Time is a Stamp: the number of synchronising events (barriers, rendezvous, fences, releases) that the launch has
 // seen. It orders all events, because all threads of a launch run on one OS thread. An access carries the stamp at
@@ -17,16 +17,16 @@ using Stamp = uint32_t;
 // A node in the graph of what was released and acquired (knowledge.h); 0 knows nothing.
 using Knowledge = uint32_t;
 
-// A fence of block scope orders threads of its block only, and one of a cluster's those of its cluster. Index of what
-// follows, from the narrowest on.
+// A fence of block scope orders only threads of its block, one of cluster scope those of its cluster. An index,
+// narrowest scope first.
 enum FenceScope : uint8_t { block_scope, cluster_scope, device_scope };
 inline constexpr std::array fence_scopes{block_scope, cluster_scope, device_scope};
 
 template <typename T>
 using PerScope = std::array<T, fence_scopes.size()>;
 
-// Who made an access: a thread, or from here on one side of an asynchronous operation, of which an even number reads
-// and the odd one behind it writes (operation_clocks.h).
+// The maker of an access: a thread, or from this number on one side of an asynchronous operation: an even number reads,
+// the odd one after it writes (operation_clocks.h).
 inline constexpr uint32_t first_operation = 0xff000000, last_operation = 0xffffffef;
 
 constexpr bool is_operation(uint32_t thread) {
@@ -35,77 +35,77 @@ constexpr bool is_operation(uint32_t thread) {
 
 // What a thread knew when it fenced.
 struct Fence {
-  Stamp stamp = 0;         // its own accesses up to here; 0: no fence
-  Stamp barrier = 0;       // those of its block
-  Knowledge acquired = 0;  // those that it had acquired
+  Stamp stamp = 0;         // of its own accesses; 0: no fence
+  Stamp barrier = 0;       // of its block's accesses
+  Knowledge acquired = 0;  // what it had acquired
 };
 
 struct ThreadClock {
-  Stamp since = 0;                 // the fields below are of this time; older than the block: they are all empty
-  Knowledge acquired = 0;          // through atomics, its own and, by rendezvous, those of other lanes
-  PerScope<Fence> fence{};         // its last ones
-  PerScope<Knowledge> released{};  // by fences of other lanes before a rendezvous: its next atomic passes it on
+  Stamp since = 0;                 // the fields below are valid since then; if older than the block, they are empty
+  Knowledge acquired = 0;          // through atomics: its own and, by rendezvous, those of other lanes
+  PerScope<Fence> fence{};         // its last fences
+  PerScope<Knowledge> released{};  // by fences of other lanes before a rendezvous: released by its next atomic
   PerScope<Knowledge> said{};      // what its last atomic released
 };
 
-// What the lanes of a warp know of each other, where that is not the same for all of them.
+// What the lanes of a warp know of each other, if it is not the same for all lanes.
 struct LaneClocks {
-  std::array<std::array<Stamp, 32>, 32> seen{};  // seen[i][j]: lane i knows lane j up to here
-  std::array<Stamp, 32> left{};                  // an exited lane's accesses are known to the others up to here
+  std::array<std::array<Stamp, 32>, 32> seen{};  // seen[i][j]: lane i knows lane j's accesses up to this stamp
+  std::array<Stamp, 32> left{};                  // the others know an exited lane's accesses up to this stamp
 };
 
 struct WarpClock {
   Stamp joined = 0;                   // the last rendezvous of all live lanes: they know each other up to it
-  Stamp partial = 0;                  // the last rendezvous of some of them
-  PerScope<Stamp> fenced{};           // a lane's last fence that no rendezvous has shared; 0: none
-  uint32_t left = 0;                  // exited lanes that LaneClocks::left tells of
-  std::unique_ptr<LaneClocks> lanes;  // made when first needed
+  Stamp partial = 0;                  // the last rendezvous of some lanes
+  PerScope<Stamp> fenced{};           // a lane's last fence not yet shared by a rendezvous; 0: none
+  uint32_t left = 0;                  // exited lanes that LaneClocks::left includes
+  std::unique_ptr<LaneClocks> lanes;  // allocated when first needed
 };
 
-// What the threads of a block have released by arriving at the present phase of their cluster's barrier.
+// What the threads of a block have released by arriving in the current phase of their cluster's barrier.
 struct Arrivals {
-  std::vector<Stamp> stamps;  // each thread's accesses up to here; 0: it has not arrived, or relaxed
-  Stamp barrier = 0;          // the block's accesses up to here, or its begin
+  std::vector<Stamp> stamps;  // each thread's accesses up to this stamp; 0: not arrived, or relaxed
+  Stamp barrier = 0;          // the block's accesses up to this stamp, or its begin
   Knowledge acquired = 0;     // what those threads had acquired
 };
 
 // The last access to a block's shared memory from another block of its cluster.
 struct Visit {
   uint32_t thread = 0;
-  Stamp stamp = 0;     // 0: there was none
-  uint32_t phase = 0;  // of the cluster's barrier: phases that its thread had arrived at
+  Stamp stamp = 0;     // 0: none
+  uint32_t phase = 0;  // phases of the cluster's barrier at which its thread had arrived
   uint16_t site = 0;
   uint8_t type = 0;  // checker.h's AccessType
 };
 
 struct BlockClock {
-  Stamp begin = 0;                        // of the block
+  Stamp begin = 0;                        // start of the block
   PerScope<Stamp> fenced{};               // the last fence of any thread
   Knowledge acquired = 0;                 // by any thread before the last barrier
-  Knowledge acquired_now = 0;             // and since: the next barrier shares it
-  PerScope<Knowledge> released{};         // by fences before the last barrier: an atomic of any thread passes it on
-  PerScope<Knowledge> fenced_acquired{};  // what those threads had acquired that fenced since
+  Knowledge acquired_now = 0;             // by any thread until now: shared by the next barrier
+  PerScope<Knowledge> released{};         // by fences before the last barrier: released by an atomic of any thread
+  PerScope<Knowledge> fenced_acquired{};  // what threads that have fenced since had acquired
   PerScope<std::vector<Stamp>> fences;    // per thread: released by its, or its warp mates', last fence
   Arrivals arrivals;
-  std::vector<Visit> visits;  // by the rank of the other block; empty: there was none
+  std::vector<Visit> visits;  // by the rank of the other block; empty: none
 };
 
 struct ClusterClock {
-  Stamp barrier = 0;        // of the last phase in which each block came whole and released: all know all up to it
+  Stamp barrier = 0;  // the last phase at which all threads of each block waited, and released: all know all up to it
   Knowledge phase_end = 0;  // what the arrivals at the last phase released
 };
 
-// What the threads of a block knew that have come to a named barrier, or to one in shared memory, as they came.
+// What the arriving threads of a block knew at a named barrier, or at one in shared memory.
 struct ArrivalClock {
-  Stamp barrier = 0;                      // the block's accesses up to here
-  std::vector<Stamp> stamps;              // each thread of the block up to here
-  Knowledge acquired = 0;                 // and what they had acquired
-  PerScope<std::vector<Stamp>> fences{};  // each thread up to here, by fences before
-  PerScope<Knowledge> fenced_acquired{};  // and what had been acquired at these
-  PerScope<Knowledge> released{};         // by other threads' fences: an atomic of any that waited passes it on
+  Stamp barrier = 0;                      // the block's accesses up to this stamp
+  std::vector<Stamp> stamps;              // each thread's accesses up to this stamp
+  Knowledge acquired = 0;                 // what they had acquired
+  PerScope<std::vector<Stamp>> fences{};  // each thread's accesses up to its last fence
+  PerScope<Knowledge> fenced_acquired{};  // what they had acquired at these fences
+  PerScope<Knowledge> released{};         // by other threads' fences: released by an atomic of any thread that waited
 };
 
-// What those knew that have come to a barrier in shared memory, and what asynchronous operations wrote before they
+// What the threads that arrived at a barrier in shared memory knew, and what asynchronous operations wrote before they
 // signalled it.
 struct MBarrierClock {
   struct OfBlock {
@@ -114,14 +114,14 @@ struct MBarrierClock {
     ArrivalClock arrivals;
   };
   struct Released {
-    Knowledge of_block = 0;           // by threads of its own block, and by operations
-    Knowledge of_cluster = 0;         // by all
-    PerScope<Knowledge> fenced = {};  // by other threads' fences: an atomic of any that waited passes it on
+    Knowledge of_block = 0;           // to threads of its own block, by threads of that block and by operations
+    Knowledge of_cluster = 0;         // to all, by all
+    PerScope<Knowledge> fenced = {};  // by other threads' fences: released by an atomic of any thread that waited
   };
 
-  std::vector<OfBlock> gathering;  // in the present phase
-  Released present;                // the same, of relaxed arrivals behind a fence, and of operations
-  Released ended;                  // by all of the phase before it
+  std::vector<OfBlock> gathering;  // in the current phase
+  Released present;                // in the current phase, by operations and by relaxed arrivals after a fence
+  Released ended;                  // in the previous phase, by all
 };
 
 }  // namespace trifold::engine

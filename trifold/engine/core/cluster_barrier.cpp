@@ -1,5 +1,5 @@
-// The barrier of a cluster (PTX ISA, "barrier.cluster"): a phase of it ends when all threads of the cluster that have
-// not exited have arrived. Each thread arrives once a phase and waits for its end, at once or later.
+// The barrier of a cluster (PTX ISA, "barrier.cluster"): a phase ends when all threads of the cluster that have not
+// exited have arrived. Each thread arrives once per phase and waits for its end, at once or later.
 #include <algorithm>
 #include <bit>
 #include <string>
@@ -14,7 +14,7 @@
 namespace trifold::engine {
 namespace {
 
-// Whether all threads of the block that have not exited arrived and waited at once.
+// Whether all threads of the block that have not exited arrived and waited in one step.
 bool came_whole(const Block& block) {
   return !block.arrived_early &&
          std::ranges::all_of(block.warps, [](const Warp& warp) { return warp.at_cluster_barrier == warp.live; });
@@ -22,7 +22,7 @@ bool came_whole(const Block& block) {
 
 }  // namespace
 
-// What it does next, wait or go on, is in its sets of lanes already.
+// The sets of lanes already record whether the thread then waits or continues.
 void Execution::arrive_at_cluster_barrier(Thread& thread) {
   Warp& warp = *thread.warp;
   Block& block = *thread.block;
@@ -126,7 +126,7 @@ void Execution::stuck(const Cluster& cluster) {
   throw Fault(std::move(found));
 }
 
-// Shared memory ends with its block: what other blocks of the cluster do there has to come before.
+// Shared memory ends with its block: accesses by other blocks of the cluster must precede that.
 void Execution::block_exits(Block& block) {
   if (launch_.checker == nullptr) return;
   find_unawaited(block);

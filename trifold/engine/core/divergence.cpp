@@ -1,4 +1,4 @@
-// What Execution reports: threads that wait for each other in vain, in words that can be understood alone.
+// Execution's findings for threads that wait for each other in vain; each text is complete without context.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -14,7 +14,7 @@ namespace trifold::engine {
 
 namespace {
 
-// A long report helps nobody: so many groups of threads are listed, and blocks in a deadlock.
+// The most groups of threads that a report lists, and the most blocks in a deadlock: longer lists are not read.
 constexpr size_t groups_shown = 8;
 constexpr size_t blocks_shown = 8;
 
@@ -29,7 +29,7 @@ bool waits_with_mask(const Thread& thread) {
   return (thread.warp->at_rendezvous >> thread.lane & 1) != 0 && !is_of_whole_warp(operation_of(thread));
 }
 
-// What to do about lanes that call this with others in vain.
+// The remedy for lanes that call this with others in vain.
 std::string remedy(const Thread& caller, std::string_view of_masks) {
   if (!is_of_whole_warp(operation_of(caller))) return "\n" + std::string(of_masks);
   return "\n" + std::string(name(operation_of(caller))) +
@@ -37,12 +37,12 @@ std::string remedy(const Thread& caller, std::string_view of_masks) {
          "of them, and before any of them exits.";
 }
 
-// Of a thread that waits at a barrier in shared memory.
+// For a thread that waits at a barrier in shared memory.
 const MBarrierWait& wait_of(const Thread& thread) {
   return *reinterpret_cast<const MBarrierWait*>(thread.request.value);
 }
 
-// "wait in syncthreads()", "poll memory"; of one thread "waits", "polls".
+// "wait in syncthreads()", "poll memory"; for one thread "waits", "polls".
 std::string activity(const Thread& thread, bool one, const std::string& barrier = {}) {
   const Operation operation = operation_of(thread);
   if (operation == Operation::poll) return one ? "polls memory" : "poll memory";
@@ -144,14 +144,14 @@ Access Execution::access(const Thread& thread) const {
   return made;
 }
 
-// The launch ends, unless the user accepts the finding or asks to keep going.
+// The launch ends, unless the user accepts the finding or has asked to continue.
 void Execution::go_on_after(Finding found, Site site) {
   const Tally::Place place{.kind = found.kind, .site = site};
   if (launch_.tally == nullptr || !launch_.tally->goes_on(place, found)) throw Fault(std::move(found));
 }
 
-// A line for each group of the block's threads that wait for the same thing at the same place; each group's first
-// thread becomes one of the finding's accesses.
+// One line per group of the block's threads that wait for the same thing at the same place; each group's first thread
+// becomes one of the finding's accesses.
 std::string Execution::waiting(Finding& finding, const Block& block) const {
   using Group = std::pair<const Thread*, std::vector<uint32_t>>;
   std::map<std::tuple<Site, uint8_t, uint32_t, uint64_t>, size_t> number;
@@ -237,7 +237,7 @@ void Execution::not_in_own_mask(const Thread& thread) {
 
 void Execution::different_calls(const Warp& warp, uint32_t lanes) {
   Finding found = finding(Kind::warp_divergence, Severity::error);
-  const Thread* caller = nullptr;  // of an instruction of the whole warp, if any lane is
+  const Thread* caller = nullptr;  // of an instruction of the whole warp, if any lane is at one
   for (uint32_t left = lanes; left != 0; left &= left - 1) {
     const Thread& thread = warp.lanes[std::countr_zero(left)];
     if (caller == nullptr || is_of_whole_warp(operation_of(thread))) caller = &thread;
@@ -248,16 +248,16 @@ void Execution::different_calls(const Warp& warp, uint32_t lanes) {
                                                : " name each other in their masks but make different calls.");
   for (uint32_t left = lanes; left != 0;) {
     const Thread& first = warp.lanes[std::countr_zero(left)];
-    uint32_t alike = 0;
+    uint32_t same_call = 0;
     for (uint32_t others = left; others != 0; others &= others - 1) {
       const Thread& other = warp.lanes[std::countr_zero(others)];
       if (other.waiting_at == first.waiting_at && other.request.operation == first.request.operation &&
           other.request.mask == first.request.mask)
-        alike |= 1u << other.lane;
+        same_call |= 1u << other.lane;
     }
-    left &= ~alike;
+    left &= ~same_call;
     found.accesses.push_back(access(first));
-    found.message += "\n  " + lanes_text(alike) + " " + activity(first, std::has_single_bit(alike)) + " at " +
+    found.message += "\n  " + lanes_text(same_call) + " " + activity(first, std::has_single_bit(same_call)) + " at " +
                      where(found.accesses.back().location);
   }
   found.message += remedy(*caller,
@@ -266,20 +266,21 @@ void Execution::different_calls(const Warp& warp, uint32_t lanes) {
   throw Fault(std::move(found));
 }
 
-// Lanes have come to an instruction of the whole warp, and the others are not there any more, or never were.
+// Lanes wait at an instruction of the whole warp, but the others have exited or were never launched.
 void Execution::not_whole_warp(const Warp& warp, uint32_t lanes) {
   Finding found = finding(Kind::warp_divergence, Severity::error);
   const Thread& first = warp.lanes[std::countr_zero(lanes)];
   found.accesses.push_back(access(first));
-  const auto told = [&](uint32_t missing, std::string_view one, std::string_view several) {
+  const auto missing_lanes = [&](uint32_t missing, std::string_view one, std::string_view several) {
     if (missing == 0) return std::string();
     return "\n  " + lanes_text(missing) + " " + std::string(std::has_single_bit(missing) ? one : several);
   };
   found.message += lanes_text(lanes) + " of warp " + std::to_string(warp.index) + " of block " +
                    coordinates(warp.block->index) + (std::has_single_bit(lanes) ? " comes" : " come") + " to " +
                    std::string(name(operation_of(first))) + "() at " + where(found.accesses[0].location) +
-                   " without the rest of the warp." + told(warp.exists & ~warp.live, "has exited", "have exited") +
-                   told(~warp.exists, "was not launched", "were not launched") + remedy(first, {});
+                   " without the rest of the warp." +
+                   missing_lanes(warp.exists & ~warp.live, "has exited", "have exited") +
+                   missing_lanes(~warp.exists, "was not launched", "were not launched") + remedy(first, {});
   throw Fault(std::move(found));
 }
 

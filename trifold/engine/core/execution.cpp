@@ -12,15 +12,16 @@ constinit thread_local uint64_t changes = 0;
 
 namespace {
 
-// How often a block's polling threads look again before other blocks get their turn.
+// How often a block's polling threads read again before other blocks run.
 constexpr int patience = 64;
 
-// Without an event or a change for so long, in rounds of all resident blocks and in looks at memory altogether, the
-// launch is taken to be deadlocked. Below that, a loop that gives up after a number of tries gets its time.
+// After this long without an event or a change, counted in rounds of all resident blocks and in total reads by polling
+// threads, the launch is considered deadlocked. High enough for loops that give up after a number of tries.
 constexpr uint64_t idle_rounds_limit = 256;
 constexpr uint64_t idle_looks_limit = 1 << 18;
 
-// A cluster pauses after one pass over its threads in so many, while few others are resident: each has stacks.
+// With few other resident clusters, a cluster pauses after one of this many passes over its threads. Few, since each
+// resident cluster has stacks.
 constexpr uint32_t pause_chance = 16;
 constexpr size_t most_beside_pause = 8;
 
@@ -45,11 +46,11 @@ Execution::Execution(Launch& launch, FrontEnd& front)
       chances_(Random::mix(launch.seed)),
       resident_limit_(resident_clusters(launch)) {
   const uint64_t blocks = launch.grid.size(), threads = launch.block.size();
-  constexpr uint64_t most = first_operation;  // Thread::id and Block::id
+  constexpr uint64_t most = first_operation;  // larger ids are those of operations
   if (blocks > most / threads)
     throw LaunchMistake("kernel " + launch.kernel + " is launched with " + std::to_string(blocks) + " blocks of " +
-                            std::to_string(threads) + " threads, which are more threads than the " +
-                            std::to_string(most) + " that can be told apart here",
+                            std::to_string(threads) + " threads: more threads than the " + std::to_string(most) +
+                            " that are supported",
                         "launch fewer blocks and let each loop over its part of the work");
 }
 
@@ -67,7 +68,7 @@ void Execution::run() {
         residents_.push_back(&cluster);
       }
     }
-    // After each new cluster only one of the others looks again, so that many that wait cost no more than twice.
+    // After each new cluster only one of the others polls again, so that many waiting ones at most double the cost.
     if (!residents_.empty()) visit_residents(!opens);
   }
 }
@@ -153,10 +154,10 @@ void Execution::close_cluster(Cluster& cluster) {
   free_.push_back(&cluster);
 }
 
-// Lets a cluster's threads run until each has exited or waits for what the cluster alone cannot bring about; or until
-// the cluster pauses.
+// Runs a cluster's threads until each has exited or waits for something outside the cluster; or until the cluster
+// pauses.
 void Execution::settle(Cluster& cluster) {
-  // Not after a look at memory or a try that fails: a kernel that hangs would do that for ever.
+  // Not after polling or a failed try_wait: in a kernel that hangs, this would never end.
   bool may_pause = launch_.seed != 0 && launch_.clusters() > 1 && residents_.size() <= most_beside_pause;
   do {
     if (!run_all(cluster, std::exchange(may_pause, false))) return;
@@ -205,7 +206,7 @@ void Execution::count_idle_round() {
 
 // ------------------------------------------------------------------------------------------------- threads
 
-// The threads that are ready and, whenever none is, the operations that are under way. False: the cluster pauses.
+// Runs ready threads and, when there are none, operations in flight. False: the cluster pauses.
 bool Execution::run_all(Cluster& cluster, bool may_pause) {
   do {
     if (!run_ready(cluster, may_pause)) return false;
@@ -213,8 +214,8 @@ bool Execution::run_all(Cluster& cluster, bool may_pause) {
   return true;
 }
 
-// A cluster that could go on pauses, by chance, while others run: else the first block of a kernel whose blocks claim
-// their work would do all of it, and what blocks tell each other would go untried.
+// A cluster that could continue pauses at random while others run: otherwise, in a kernel whose blocks claim their
+// work, the first block would do all of it, and communication between blocks would not be tested.
 bool Execution::run_ready(Cluster& cluster, bool may_pause) {
   for (bool ran = true; ran;) {
     ran = false;
@@ -227,8 +228,8 @@ bool Execution::run_ready(Cluster& cluster, bool may_pause) {
   return true;
 }
 
-// One pass over a block's warps: each runs until its lanes wait, but after a barrier the block's first warp is the
-// first again.
+// One pass over a block's warps: each runs until its lanes wait; after a barrier, the block's first warp is first
+// again.
 bool Execution::run_in_order(Block& block) {
   bool ran = false;
   for (Warp& warp : block.warps) {
@@ -299,7 +300,7 @@ void Execution::arrive(Thread& thread) {
     wait_for_groups(thread);
   } else if (is_of_mbarrier(operation) || operation == Operation::shared_address ||
              operation == Operation::async_start) {
-    warp.ready |= bit(thread);  // what it asks for is not done yet
+    warp.ready |= bit(thread);  // the operation itself happens later
   } else {
     arrive_at_rendezvous(thread);
   }
@@ -333,7 +334,7 @@ void Execution::arrive_at_barrier(Thread& thread) {
 
 void Execution::complete_barrier(Block& block) {
   if (block.barrier_mixed) different_barriers(block);
-  block.barrier_mixed = false;  // a GPU counts those that come, wherever they are
+  block.barrier_mixed = false;  // a GPU counts arrivals, at whichever line
   if (block.live < block.threads.size() && warned_.insert(block.barrier_site).second) warn_of_exited(block);
   if (launch_.checker != nullptr) launch_.checker->block_barrier(block);
   ++block.interval;

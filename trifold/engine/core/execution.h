@@ -1,8 +1,9 @@
-// Runs a launch: schedules its threads and carries out what they wait for. A front end knows what a thread is.
+// Runs a launch: schedules its threads and performs the operations at which they wait. Front ends implement the
+// threads.
 //
-// Clusters run one after the other and their objects are used again, so memory does not grow with the grid; the blocks
-// of one take turns. A cluster of which the threads that are left poll memory, or wait for the grid, stays resident
-// while others run. Where a launch has no clusters, each block is one.
+// Clusters run one after the other and their objects are reused, so memory does not grow with the grid; the blocks of
+// one cluster alternate. A cluster whose remaining threads poll memory, or wait for the grid, stays resident while
+// others run. In a launch without clusters, each block is one.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@
 
 namespace trifold::engine {
 
-// What a thread can wait for. Its Request holds the operands and, when the thread is ready again, the answer.
+// The operations at which a thread can wait. Its Request holds the operands and, when the thread is ready again, the
+// result.
 enum class Operation : uint8_t {
   barrier,
   barrier_count,
@@ -40,13 +42,13 @@ enum class Operation : uint8_t {
   active_mask,
   poll,
   named_barrier,
-  named_arrive,  // goes on at once
-  // Of a cluster's barrier.
+  named_arrive,  // does not wait
+  // At a cluster's barrier.
   cluster_barrier,         // arrives and waits
-  cluster_arrive,          // arrives and goes on
-  cluster_arrive_relaxed,  // the same, and orders no accesses of memory
+  cluster_arrive,          // arrives without waiting
+  cluster_arrive_relaxed,  // the same, and orders no memory accesses
   cluster_wait,            // for the phase at which the thread has arrived
-  // Of barriers in shared memory; all but the wait go on at once.
+  // At barriers in shared memory; only mbarrier_wait waits.
   mbarrier_init,
   mbarrier_inval,
   mbarrier_arrive,
@@ -55,10 +57,10 @@ enum class Operation : uint8_t {
   mbarrier_test,
   mbarrier_wait,
   shared_address,  // of shared memory, in 32 bits
-  // Of asynchronous operations.
-  async_start,  // goes on at once
+  // For asynchronous operations.
+  async_start,  // does not wait
   group_wait,   // for groups of them
-  // Instructions of the whole warp: each of its 32 lanes has to come.
+  // Instructions of the whole warp: all 32 lanes must arrive.
   mma,
   ldmatrix,
   stmatrix,
@@ -76,7 +78,7 @@ constexpr bool is_of_cluster(Operation operation) {
   return operation >= Operation::cluster_barrier && operation <= Operation::cluster_wait;
 }
 
-// Whether a thread comes to a barrier: of its block, some of its threads, its cluster or the grid, or one in shared
+// Whether a thread arrives at a barrier: of its block, some of its threads, its cluster or the grid, or one in shared
 // memory.
 constexpr bool is_barrier(Operation operation) {
   return operation <= Operation::grid_barrier ||
@@ -87,28 +89,28 @@ constexpr bool is_of_whole_warp(Operation operation) {
   return operation >= Operation::mma;
 }
 
-// What it waits for, or asked for last.
+// The operation at which the thread waits, or waited last.
 constexpr Operation operation_of(const Thread& thread) {
   return static_cast<Operation>(thread.request.operation);
 }
 
-// Its bit in the sets of its warp.
+// The thread's bit in the lane sets of its warp.
 constexpr uint32_t bit(const Thread& thread) {
   return 1u << thread.lane;
 }
 
-std::string_view name(Operation operation);  // as CUDA calls it, without underscores: "syncthreads"
+std::string_view name(Operation operation);  // CUDA's name, without underscores: "syncthreads"
 
 enum class Outcome : uint8_t { waits, exited };
 
-// For all of a thread's committed groups but the last ones, or only until they have read.
+// Waits for all of a thread's committed groups but the last `pending`, or only until they have read.
 struct GroupWait {
   GroupKind kind;
   uint32_t pending;
   bool reads_only;
 };
 
-// A mistake in the kernel: the launch ends.
+// An error in the kernel: the launch ends.
 struct Fault : std::exception {
   explicit Fault(Finding what_happened) : finding(std::move(what_happened)) {}
   const char* what() const noexcept override { return finding.message.c_str(); }
@@ -123,33 +125,33 @@ struct LaunchMistake : std::exception {
   std::string problem, remedy;
 };
 
-// All blocks of the grid have to run at the same time, which are more than the device holds.
+// All blocks of the grid must be resident at once, but the device cannot hold as many.
 struct TooManyBlocks : LaunchMistake {
   using LaunchMistake::LaunchMistake;
 };
 
-// Blocks that the device holds at a time: so many whole clusters.
+// The number of whole clusters that the device holds at once.
 uint64_t resident_clusters(const Launch& launch);
 
 class FrontEnd {
  public:
   virtual ~FrontEnd() = default;
 
-  // Runs a thread, which is `current`, until it waits (its waiting_at and request say for what) or has exited. May
-  // throw, which ends the launch.
+  // Runs a thread, which is `current`, until it waits (see its waiting_at and request) or has exited. May throw, which
+  // ends the launch.
   virtual Outcome resume(Thread& thread) = 0;
   virtual void begin_block(Block& block) = 0;
-  // The lanes' shuffle is complete: each gets the operand of lane Request::source.
+  // A shuffle of these lanes is complete: hands each the operand of lane Request::source.
   virtual void shuffle(Warp& warp, uint32_t lanes) = 0;
-  // All lanes have come to an instruction of the whole warp: carries it out.
+  // All lanes have arrived at an instruction of the whole warp: executes it.
   virtual void work_together(Warp&) {}
   virtual Location locate(Site site) = 0;
   virtual void warn(const Finding& finding) = 0;
-  // What lies at this place of a block's shared memory, as the source calls it.
+  // The source's name of the variable at this offset of a block's shared memory.
   virtual std::string name_of_shared(const Block&, uint32_t offset) const {
     return "at byte " + std::to_string(offset) + " of shared memory";
   }
-  // Every thread that is left waits or polls, and none did anything since the last time. True: that was long enough.
+  // All remaining threads wait or poll, without any progress since the last call. True: the launch ends.
   virtual bool gives_up() { return false; }
 };
 
@@ -160,47 +162,49 @@ class Execution {
   // Throws Fault, LaunchMistake, and what the front end throws.
   void run();
 
-  // A running thread arrives at the barrier of its cluster and goes on. Throws Fault.
+  // A running thread arrives at the barrier of its cluster without waiting. Throws Fault.
   void arrive_and_go_on(Thread& thread);
 
-  // Asynchronous operations (async.cpp) of a running thread, which goes on. One starts in the open group of its kind.
+  // Asynchronous operations (async.cpp) of a running thread, which do not wait. start() adds one to the open group of
+  // its kind.
   void start(AsyncOperation&& operation);
   AsyncGroups& groups_of(Thread& thread, GroupKind kind);
   void commit_group(Thread& thread, GroupKind kind);
-  // The barrier gets an arrival when the thread's copies so far are complete; counted: one more than it waits for.
+  // The barrier gets an arrival when the thread's copies so far have completed; counted: in addition to the expected
+  // ones.
   void arrive_after_copies(Thread& thread, MBarrier& barrier, bool counted);
   bool is_over(Thread& thread, const GroupWait& wait);
   void pass_groups(Thread& thread, const GroupWait& wait);
-  // Of a barrier at this offset of a block's shared memory, by a running thread, which goes on. Where what it does is a
-  // mistake, these throw Fault, or do nothing if the launch is to go on.
+  // Operations on the barrier at this offset of a block's shared memory, by a running thread; they do not wait. On an
+  // error, these throw Fault, or do nothing if the launch continues.
   void init_mbarrier(Thread& thread, Block& owner, uint32_t offset, uint64_t count);
   void invalidate_mbarrier(Thread& thread, Block& owner, uint32_t offset);
-  // Returns the phase and its pending arrivals before this one.
+  // Returns the phase and the arrivals pending before this one.
   MBarrierState arrive_at_mbarrier(Thread& thread, Block& owner, uint32_t offset, const Arrival& arrival);
   void expect_at_mbarrier(Thread& thread, Block& owner, uint32_t offset, uint32_t bytes, bool own_only);
   void complete_at_mbarrier(Thread& thread, Block& owner, uint32_t offset, uint32_t bytes, bool own_only);
-  // Whether the phase has ended that was pending at this state, or the last one with this parity; if so, the thread
-  // acquires what was released in it. Else `wait` says what it would wait for.
+  // Whether the phase that was current in this state, or the last one with this parity, has ended; if so, the thread
+  // acquires what was released in it. Otherwise `wait` is set to wait for it.
   bool has_ended(Thread& thread, MBarrierWait& wait, MBarrierState state);
   bool has_ended(Thread& thread, MBarrierWait& wait, uint32_t parity);
-  // A thread that was told so by either, or at the end of its wait.
+  // For a thread to which one of these returned true, or whose wait has ended.
   void saw_end(const MBarrierWait& wait);
-  // Whether a try_wait is to fail at once, for no reason that the kernel could know.
+  // Whether a try_wait fails spuriously.
   bool fails_try_wait();
-  // All barriers that the thread has initialised are so for those who pass the cluster's barrier after it arrives
-  // there.
+  // The initialisations of all barriers by this thread become visible to the threads that pass the cluster's barrier at
+  // which it arrives next.
   void fence_mbarrier_inits(const Thread& thread);
 
-  // The barrier that a running thread names, for what only its own block's threads may do, or for what others may, too;
-  // null after a finding.
+  // The barrier that a running thread names; own_only: for an operation that only threads of the barrier's block may
+  // do. Null after a finding.
   MBarrier* find_mbarrier(Thread& thread, Block& owner, uint32_t offset, bool own_only);
-  // Of asynchronous operations: the barrier at which one signals, or null after a finding; so many of its bytes are
-  // written, as this node of the Checker's graph releases (0: nothing is checked); and it arrives.
+  // For asynchronous operations: the barrier that one signals, or null after a finding; records that this many of its
+  // bytes were written, released as this node of the Checker's graph (0: nothing is checked); and arrives.
   MBarrier* mbarrier_for(const Actor& actor, Block& owner, uint32_t offset);
   void complete_transactions(MBarrier& barrier, const Actor& actor, uint32_t bytes, Knowledge written);
   void arrive_later(MBarrier& barrier, const Actor& actor, uint32_t count, Knowledge released);
 
-  // All blocks that were made; after run() threw, they hold the threads that have not exited.
+  // All blocks allocated; after run() threw, they hold the threads that have not exited.
   const std::vector<std::unique_ptr<Block>>& blocks() const { return blocks_; }
 
  private:
@@ -272,7 +276,7 @@ class Execution {
 
   // Findings (divergence.cpp).
   [[noreturn]] void stuck(const Block& block);
-  // These return where the launch goes on.
+  // These return if the launch continues.
   void different_barriers(const Block& block);
   void different_grid_barriers(const Thread& thread);
   void not_in_own_mask(const Thread& thread);
@@ -290,9 +294,9 @@ class Execution {
   FrontEnd& front_;
   BlockOrder cluster_order_;
   ThreadOrder thread_order_;
-  Random async_chances_;     // when asynchronous operations move
-  Random chances_;           // of what may fail
-  uint64_t resident_limit_;  // clusters, as the next two
+  Random async_chances_;     // decides when asynchronous operations move
+  Random chances_;           // decides what fails spuriously
+  uint64_t resident_limit_;  // in clusters, as the next two
   uint64_t started_ = 0;
   uint64_t finished_ = 0;
   uint64_t blocks_at_grid_barrier_ = 0;
@@ -301,16 +305,16 @@ class Execution {
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<std::unique_ptr<Cluster>> clusters_;
   std::vector<Cluster*> free_;
-  std::vector<Cluster*> residents_;  // that wait for others
+  std::vector<Cluster*> residents_;  // clusters that wait for others
   size_t next_resident_ = 0;
-  std::unordered_set<Site> warned_;  // barriers
+  std::unordered_set<Site> warned_;  // barriers already warned of
 
   uint64_t meanwhile_ = 0;  // operations that may move after a step of a thread
-  bool woken_ = false;      // a thread can go on, since an operation has moved
+  bool woken_ = false;      // a moved operation has made a thread ready
 
-  uint64_t events_ = 0;  // anything that a thread did but poll
-  uint64_t looks_ = 0;   // of threads that polled
-  // Since something last happened: rounds of all residents, and the looks that there had been before them.
+  uint64_t events_ = 0;  // anything that threads did except polling
+  uint64_t looks_ = 0;   // reads by polling threads
+  // Since the last event: rounds of all resident clusters; and the value of looks_ before them.
   uint64_t idle_rounds_ = 0;
   uint64_t looks_before_idle_ = 0;
 };

@@ -35,7 +35,7 @@ std::string clause(const Access& access, bool with_interval) {
          verb(access.operation);
 }
 
-// What has to lie between an asynchronous operation and what touches the same memory later.
+// The ordering required between an asynchronous operation and a later access of the same memory.
 std::string wait_for_operation(const Access& operation) {
   const std::string& instruction = operation.instruction;
   if (instruction == "cp.async")
@@ -55,7 +55,7 @@ std::string wait_for_operation(const Access& operation) {
          "that counts its bytes.";
 }
 
-// What would order the two accesses of a race, of which at least one is an asynchronous operation's.
+// What would order the two accesses of a race, at least one of which is an asynchronous operation's.
 std::string remedy_of_operation(const Access& later, const Access& earlier) {
   if (!earlier.instruction.empty()) return wait_for_operation(earlier);
   return std::string(
@@ -111,7 +111,7 @@ std::string two_accesses(const Finding& finding) {
          ", and " + clause(later, true);
 }
 
-// Of two kernels, of which the later one may begin before the other one has ended.
+// For two kernels, of which the later may begin before the earlier has ended.
 std::string remedy_of_dependent(const Finding& finding) {
   const Access& later = finding.accesses[0];
   return ", since " + finding.kernel + " is launched to begin before " + finding.accesses[1].kernel +

@@ -10,10 +10,10 @@ namespace {
 
 constexpr size_t word_bytes = sizeof(uint64_t);
 
-// Fewer bytes that hold the pattern may have been written with just these; see the header.
+// Shorter runs of the pattern may have been written with just these values; see the header.
 constexpr size_t fewest_bytes = 4;
 
-// The pattern's word of this number: four times 0x7FF0 to 0x7FFE.
+// Word number i of the pattern: four times 0x7FF0 to 0x7FFE.
 uint64_t pattern(size_t word) {
   constexpr uint64_t quiet_nans = 0x7FF0'7FF0'7FF0'7FF0, three_bits = 0x0007'0007'0007'0007;
   uint64_t random = (word + 1) * 0x9E37'79B9'7F4A'7C15;  // Steele, Lea, Flood: SplitMix, OOPSLA 2014
@@ -21,7 +21,7 @@ uint64_t pattern(size_t word) {
   return quiet_nans + (random & three_bits) + (random >> 8 & three_bits);
 }
 
-// What of a part holds the pattern, element by element. Elements begin at multiples of their size.
+// The elements of a part that still hold the pattern. Elements begin at multiples of their size.
 std::vector<ByteRange> parts_with_pattern(uintptr_t memory, ByteRange part, size_t element_bytes) {
   std::vector<ByteRange> found;
   const auto add = [&](uintptr_t begin, uintptr_t end) {
@@ -39,7 +39,7 @@ std::vector<ByteRange> parts_with_pattern(uintptr_t memory, ByteRange part, size
     const uintptr_t word = memory + number * word_bytes;
     const uintptr_t first = std::max(word, part.begin), last = std::min(word + word_bytes, part.end);
     const uint64_t expected = pattern(number);
-    uint64_t held = expected;  // so that bytes outside the part do not count
+    uint64_t held = expected;  // bytes outside the part do not count
     std::memcpy(reinterpret_cast<char*>(&held) + (first - word), reinterpret_cast<const char*>(first), last - first);
     const uint64_t changed = held ^ expected;
     if (changed == 0) {

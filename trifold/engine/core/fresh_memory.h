@@ -1,10 +1,9 @@
-// Memory that was allocated and not written: which of its bytes nobody has written since.
+// Memory that was allocated and not written: which of its bytes are still unwritten.
 //
-// Kernels' writes are seen by shadow memory. What others write (torch, the host's own code) is found by comparing with
-// the pattern that the memory was filled with. An element that holds the pattern still is unwritten; so is not one that
-// was written with the very number that the pattern has there: one in 2^32 of arbitrary elements of four bytes, none of
-// wider ones. Of narrower elements a few would be; so up to three bytes between others that were written count as
-// written too.
+// Shadow memory sees kernels' writes. Writes by others (torch, host code) are found by comparing with the pattern that
+// the memory was filled with. An element that still holds the pattern is unwritten. An element written with just that
+// number is also taken for unwritten: one in 2^32 of arbitrary elements of four bytes, none of wider ones. For narrower
+// elements this would be frequent; so up to three bytes between written ones count as written too.
 //
 // The pattern is a quiet NaN in each floating type, differs from place to place, and has no byte that is 0, 1 or 255.
 #pragma once
@@ -20,11 +19,11 @@ namespace trifold::engine {
 
 class FreshMemory {
  public:
-  // These bytes were allocated: nobody has written them. Fills them. What was known of them before is forgotten.
+  // These bytes were allocated and are unwritten. Fills them. Discards what was recorded of them before.
   void add(uintptr_t begin, size_t size, size_t element_bytes);
-  // The parts of [begin, end) that nobody has written. All of these bytes must be there.
+  // The unwritten parts of [begin, end). All of these bytes must be accessible.
   std::vector<ByteRange> unwritten(uintptr_t begin, uintptr_t end);
-  // A launch with this shadow has ended: what it wrote is written.
+  // A launch with this shadow has ended: the bytes that it wrote are written.
   void note_launch(const Buffer& buffer);
   void forget_all() { memory_.clear(); }
 
@@ -32,13 +31,13 @@ class FreshMemory {
   struct Memory {
     uintptr_t end;
     size_t element_bytes;
-    std::vector<ByteRange> left;  // that nobody is known to have written, in the order of their addresses
+    std::vector<ByteRange> left;  // unwritten as far as known, in the order of their addresses
   };
-  // Replaces each part of `left` within [begin, end) by those that `parts(its begin, memory, part)` makes of it.
+  // Replaces each part of `left` within [begin, end) by the result of `parts(its begin, memory, part)`.
   template <typename Parts>
   void replace(uintptr_t begin, uintptr_t end, Parts&& parts);
 
-  std::map<uintptr_t, Memory> memory_;  // by where it begins
+  std::map<uintptr_t, Memory> memory_;  // by their beginnings
 };
 
 }  // namespace trifold::engine

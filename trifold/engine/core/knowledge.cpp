@@ -50,7 +50,7 @@ void KnowledgeGraph::clear() {
   answers_.clear();
 }
 
-// A cheap look, a few nodes deep: no is not certain.
+// A quick test, a few nodes deep: false may be wrong.
 bool KnowledgeGraph::contains(Knowledge whole, Knowledge part, int depth) const {
   if (whole == part || part == 0) return true;
   if (whole < part || depth == 0) return false;
@@ -59,7 +59,7 @@ bool KnowledgeGraph::contains(Knowledge whole, Knowledge part, int depth) const 
   const bool at_addresses = outer.location != 0 && inner.location != 0;
   if (at_addresses && outer.location == inner.location) return true;
   if (outer.type == Type::join && contains(outer.first, part, depth - 1)) return true;
-  // Another thread's knowledge tells less than the same acquired at first hand where fences of narrow scope are in it.
+  // Through another thread, fences of narrow scope may not apply, so what its node contains need not be known.
   return (outer.type == Type::join || !has_narrow_scope_) && contains(outer.second, part, depth - 1);
 }
 
@@ -84,7 +84,7 @@ Knowledge KnowledgeGraph::release(uintptr_t address, const Thread& thread, const
   Address& place = addresses_.try_emplace(address, Address{number, 0}).first->second;
   Node& before = nodes_[said];
   if (before.location == place.number && before.fence == fence.stamp && before.second == fence.acquired) {
-    before.stamp = stamp;  // a loop of atomics after one fence, as a thread that polls has
+    before.stamp = stamp;  // for a loop of atomics after one fence, as in a polling thread
     return said;
   }
   if (scope != device_scope) has_narrow_scope_ = true;
@@ -122,7 +122,7 @@ Knowledge KnowledgeGraph::fences(uint32_t first_thread, std::span<const Stamp> s
   return last_of_block;
 }
 
-bool KnowledgeGraph::tells(const Node& node, const Query& query) const {
+bool KnowledgeGraph::releases(const Node& node, const Query& query) const {
   if (query.stamp <= node.barrier) return true;
   if (node.type == Type::fences) {
     const uint32_t index = query.thread - node.thread;
@@ -156,18 +156,18 @@ KnowledgeGraph::Answer& KnowledgeGraph::answer_to(Knowledge known, uint32_t acqu
 bool KnowledgeGraph::searched(Knowledge known, uint32_t acquirer_block, const Query& query) const {
   const auto last = last_of_block_.find(query.block);
   if (last == last_of_block_.end()) return false;
-  constexpr size_t few = 16;  // a search for the newest ones is short, and mostly enough
+  constexpr size_t few = 16;  // a search for the newest few is short, and usually suffices
   const uint32_t location = nodes_[known].location;
-  std::vector<Knowledge> tellers;
+  std::vector<Knowledge> releasers;
   for (Knowledge number = last->second; number != 0; number = nodes_[number].same_block) {
     const Node& node = nodes_[number];
-    if (number > known || !tells(node, query)) continue;
-    const bool heard = is_for(node, acquirer_block);
-    if (heard && (number == known || (location != 0 && location == node.location))) return true;
-    tellers.push_back(number);
-    if (tellers.size() == few && reaches(known, acquirer_block, tellers)) return true;
+    if (number > known || !releases(node, query)) continue;
+    const bool in_scope = is_for(node, acquirer_block);
+    if (in_scope && (number == known || (location != 0 && location == node.location))) return true;
+    releasers.push_back(number);
+    if (releasers.size() == few && reaches(known, acquirer_block, releasers)) return true;
   }
-  return !tellers.empty() && reaches(known, acquirer_block, tellers);
+  return !releasers.empty() && reaches(known, acquirer_block, releasers);
 }
 
 // Depth first, newest parents last in the stack. `targets` are in descending order.
@@ -181,8 +181,8 @@ bool KnowledgeGraph::reaches(Knowledge known, uint32_t acquirer_block, std::span
     const uint64_t visit = uint64_t{number} << 32 | (has_narrow_scope_ ? acquirer : 0);
     if (!visited_.insert(visit)) continue;
     const Node& node = nodes_[number];
-    const bool heard = is_for(node, acquirer);
-    if (heard && std::binary_search(targets.rbegin(), targets.rend(), number)) return true;
+    const bool in_scope = is_for(node, acquirer);
+    if (in_scope && std::binary_search(targets.rbegin(), targets.rend(), number)) return true;
     stack_.push_back({node.first, acquirer});
     if (heard) stack_.push_back({node.second, node.type == Type::join ? acquirer : node.block});
   }

@@ -1,4 +1,4 @@
-// What Execution reports of barriers in shared memory: mistakes in their use, and waits that nothing ends.
+// Execution's findings for barriers in shared memory: misuse, and waits that nothing ends.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -17,7 +17,7 @@ std::string bytes_text(int64_t transactions) {
   return std::to_string(-transactions) + " bytes have come that it does not expect";
 }
 
-// "waits at", "arrives at": what an operation does, as in a sentence.
+// "waits at", "arrives at": an operation as the verb of a sentence.
 std::string verb(Operation operation) {
   switch (operation) {
     case Operation::mbarrier_init: return "initialises";
@@ -43,7 +43,8 @@ Access Execution::access(const Actor& by) const {
   return made;
 }
 
-// `what` goes on where a sentence has named the barrier. other: who did to it before what makes this a mistake.
+// `what` continues a sentence that has named the barrier. other: an earlier operation on the barrier because of which
+// this one is an error.
 void Execution::misuse(const Actor& by, const Block& owner, uint32_t offset, std::string what, const Actor* other) {
   Finding found = finding(Kind::barrier_misuse, Severity::error);
   found.memory = name(Space::shared);
@@ -61,7 +62,7 @@ void Execution::misuse(const Actor& by, const Block& owner, uint32_t offset, std
   go_on_after(std::move(found), by.site);
 }
 
-// A line for each barrier of the block at which threads wait.
+// One line per barrier of the block at which threads wait.
 std::string Execution::mbarriers(const Block& block) const {
   std::string text;
   size_t shown = 0, others = 0;

@@ -1,4 +1,4 @@
-// Barriers in shared memory: what threads and asynchronous operations do to them, and who waits there.
+// Barriers in shared memory: operations of threads and of asynchronous operations on them, and waiting.
 #include <bit>
 #include <string>
 #include <utility>
@@ -9,8 +9,8 @@
 namespace trifold::engine {
 namespace {
 
-// So often the time of all try_waits of a cluster runs out, with nothing else that happens, before its threads are
-// taken to be deadlocked: a loop that gives up after some tries gets its time.
+// How often all try_waits of a cluster time out, without any other event, before it is considered deadlocked: high
+// enough for loops that give up after some tries.
 constexpr uint32_t most_time_outs = 32;
 
 Actor actor(const Thread& thread) {
@@ -218,7 +218,7 @@ bool Execution::has_ended(Thread& thread, MBarrierWait& wait, MBarrierState stat
   return has_ended(thread, *barrier, wait);
 }
 
-// A barrier on which nothing has ended yet is as if a phase of odd parity had.
+// A barrier without a completed phase behaves as after a phase of odd parity.
 bool Execution::has_ended(Thread& thread, MBarrierWait& wait, uint32_t parity) {
   const MBarrier* const barrier = find_mbarrier(thread, *wait.owner, wait.offset, true);
   if (barrier == nullptr) return true;
@@ -241,7 +241,7 @@ bool Execution::fails_try_wait() {
   return launch_.seed != 0 && chances_.below(4) == 0;
 }
 
-// The phase may have ended since the thread looked.
+// The phase may have ended since the thread tested it.
 void Execution::wait_at_mbarrier(Thread& thread) {
   const auto& wait = *reinterpret_cast<const MBarrierWait*>(thread.request.value);
   MBarrier& barrier = wait.owner->mbarriers[wait.offset];
@@ -250,7 +250,7 @@ void Execution::wait_at_mbarrier(Thread& thread) {
   if (!thread.request.predicate) barrier.waiting.push_back(&thread);
 }
 
-// No thread of the cluster can run: the time of those that only try is over.
+// No thread of the cluster can run: waits with a time limit expire.
 bool Execution::end_try_waits(Cluster& cluster) {
   if (cluster.live == 0) return false;
   if (cluster.events_at_time_out != events_) cluster.time_outs = 0;

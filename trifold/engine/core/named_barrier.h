@@ -1,5 +1,5 @@
-// A barrier of a block's that has a number and counts (PTX's bar.sync and bar.arrive with two operands). It lets its
-// threads go once as many have come as they say; those that only arrive do not wait.
+// A numbered barrier of a block, with a thread count (PTX's bar.sync and bar.arrive with two operands). It completes
+// when the count of threads has arrived; threads that only arrive do not wait.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@ namespace trifold::engine {
 
 struct Thread;
 
-// A line of source, as an index into the launch's table of sites; 0 is unknown.
+// A source line, as an index into the launch's table of sites; 0 is unknown.
 using Site = uint16_t;
 
-inline constexpr uint32_t named_barriers = 16;  // of a block, with the one that syncthreads() waits at
+inline constexpr uint32_t named_barriers = 16;  // per block, including the one of syncthreads()
 
 struct NamedBarrier {
-  uint32_t threads = 0;  // that it waits for
+  uint32_t threads = 0;  // thread count
   uint32_t arrived = 0;
-  uint32_t arrived_true = 0;      // whose predicate is true
-  const Thread* first = nullptr;  // that came, and where
+  uint32_t arrived_true = 0;      // with a true predicate
+  const Thread* first = nullptr;  // first arrival
   Site first_site = 0;
-  std::vector<Thread*> waiting;  // of those that came
+  std::vector<Thread*> waiting;  // threads that wait
   ArrivalClock clock;
 };
 

@@ -1,4 +1,4 @@
-// Named barriers: who comes to them, and what is found where they never complete.
+// Named barriers: arrivals, and findings for barriers that never complete.
 #include <string>
 #include <utility>
 
@@ -7,7 +7,7 @@
 
 namespace trifold::engine {
 
-// Its number and count are the request's lane and clamp.
+// The request's lane and clamp are its number and thread count.
 void Execution::arrive_at_named_barrier(Thread& thread) {
   Block& block = *thread.block;
   const Request& request = thread.request;
@@ -49,11 +49,11 @@ void Execution::different_counts(const NamedBarrier& barrier, const Thread& thre
   Finding found = finding(Kind::barrier_divergence, Severity::error);
   found.accesses = {access(thread), access(*barrier.first)};
   found.accesses[1].location = front_.locate(barrier.first_site);
-  const auto told = [&](const Access& at, uint32_t count) {
+  const auto described = [&](const Access& at, uint32_t count) {
     return "\n  " + who(at, false) + " with " + std::to_string(count) + " at " + where(at.location);
   };
   found.message += "threads come to barrier " + std::to_string(thread.request.lane) + " with different counts." +
-                   told(found.accesses[1], barrier.threads) + told(found.accesses[0], thread.request.clamp) +
+                   described(found.accesses[1], barrier.threads) + described(found.accesses[0], thread.request.clamp) +
                    "\nAll that come to a barrier, to wait there or only to arrive, say how many they are in all: let "
                    "them give the same count.";
   go_on_after(std::move(found), thread.waiting_at);

@@ -10,7 +10,7 @@ std::string_view name(Instruction instruction) {
   return names[static_cast<int>(instruction)];
 }
 
-// The row after the last one's, unless that may still be asked for.
+// The row after the last one, unless that may still be queried.
 uint32_t OperationClocks::add(const Thread& issuer, Instruction instruction, Site site, Stamp now) {
   const OperationRow made{.thread = issuer.id,
                           .interval = issuer.block->interval,

@@ -119,7 +119,7 @@ inline double exponent_of(double x) {
   return std::logb(x);
 }
 
-// PTX's min and max: a NaN is missing, and -0 is less than +0.
+// PTX's min and max: a NaN operand is ignored, and -0 is less than +0.
 inline double minimum_number(double x, double y) {
   if (x == 0 && y == 0) return std::signbit(x) ? x : y;
   return std::fmin(x, y);

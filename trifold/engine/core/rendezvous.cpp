@@ -1,4 +1,4 @@
-// Warp operations: the lanes that a mask names meet, and what each of them gets.
+// Warp operations: the lanes named by a mask meet, and each gets its result.
 #include <bit>
 #include <utility>
 
@@ -43,7 +43,7 @@ void choose_source(Thread& thread, uint32_t lanes) {
   request.undefined = (lanes >> request.source & 1) == 0;
 }
 
-// The lanes, of these, whose operand is the same.
+// Those of these lanes whose operand is the same.
 uint32_t same_value(const Warp& warp, uint32_t lanes, uint64_t value) {
   uint32_t same = 0;
   for_lanes(lanes, [&](uint32_t lane) { same |= warp.lanes[lane].request.value == value ? 1u << lane : 0u; });
@@ -77,7 +77,7 @@ void vote(Warp& warp, uint32_t lanes, Operation operation) {
   });
 }
 
-// Whether these lanes, and all that they wait for, wait.
+// Whether these lanes, and all lanes that they wait for, wait.
 bool nobody_else_can_come(const Warp& warp, uint32_t lanes) {
   for (uint32_t seen = 0; seen != lanes;) {
     seen = lanes;
@@ -93,11 +93,11 @@ void Execution::arrive_at_rendezvous(Thread& thread) {
   if ((thread.request.mask >> thread.lane & 1) == 0) not_in_own_mask(thread);
   const uint32_t mask = thread.request.mask |= 1u << thread.lane;
   warp.at_rendezvous |= 1u << thread.lane;
-  // Lanes that have exited, or that were never launched, are not waited for, whatever the mask says.
+  // Lanes that have exited, or were never launched, are not waited for, even if the mask names them.
   if ((mask & warp.live & ~warp.at_rendezvous) == 0) meet(warp, thread.request);
 }
 
-// A lane has exited: those that waited for it alone go on.
+// A lane has exited: those that waited for it alone continue.
 void Execution::meet_without(Warp& warp, uint32_t lane) {
   for (uint32_t waiting = warp.at_rendezvous; waiting != 0; waiting &= warp.at_rendezvous) {
     const Thread& thread = warp.lanes[std::countr_zero(waiting)];
@@ -107,7 +107,7 @@ void Execution::meet_without(Warp& warp, uint32_t lane) {
   }
 }
 
-// All lanes that this request names wait: for the same thing, if the kernel is right.
+// All lanes named by this request wait; in a correct kernel, for the same operation.
 void Execution::meet(Warp& warp, const Request& asked) {
   const uint32_t lanes = asked.mask & warp.live;
   const auto operation = static_cast<Operation>(asked.operation);
@@ -116,11 +116,11 @@ void Execution::meet(Warp& warp, const Request& asked) {
   for_lanes(lanes, [&](uint32_t lane) {
     const Thread& thread = warp.lanes[lane];
     same &= thread.request.mask == asked.mask && thread.request.operation == asked.operation;
-    // A syncwarp may be met from several lines: CUDA asks only for the same mask.
+    // Lanes may call a syncwarp at different lines: CUDA requires only the same mask.
     same &= thread.waiting_at == site || operation == Operation::sync_warp;
   });
   if (!same) {
-    // A lane may first have to meet others, which have still to come.
+    // A lane may first have to meet others that have yet to arrive.
     if (nobody_else_can_come(warp, lanes)) different_calls(warp, lanes);
     return;
   }
@@ -143,13 +143,13 @@ void Execution::meet(Warp& warp, const Request& asked) {
       if (~lanes != 0) not_whole_warp(warp, lanes);
       front_.work_together(warp);
   }
-  // Of all warp operations this one alone orders accesses of memory: a compiler may move them past a shuffle or a vote.
+  // The only warp operation that orders memory accesses: a compiler may move them past a shuffle or a vote.
   if (launch_.checker != nullptr && operation == Operation::sync_warp) launch_.checker->rendezvous(warp, lanes);
   warp.at_rendezvous &= ~lanes;
   warp.ready |= lanes;
 }
 
-// When no lane of the warp can run, those that wait at one line are the active ones there. False: none waits so.
+// When no lane of the warp can run, those that wait at one line are its active lanes. False: no lane waits so.
 bool Execution::answer_active_mask(Warp& warp) {
   if (warp.at_active_mask == 0) return false;
   for (uint32_t left = warp.at_active_mask; left != 0;) {

@@ -1,4 +1,4 @@
-// The order in which blocks and threads run: the natural one, or one that a seed gives, the same on every platform.
+// The order in which blocks and threads run: the natural one, or one determined by a seed, the same on every platform.
 #pragma once
 
 #include <bit>
@@ -15,7 +15,7 @@ class Random {
   explicit Random(uint64_t seed) : state_(seed) {}
 
   uint64_t next() { return mix(state_ += 0x9e3779b97f4a7c15); }
-  // Uniform in [0, bound) but for a bias below 2^-32, by the high half of a product (Lemire).
+  // Uniform in [0, bound) up to a bias below 2^-32, by the high half of a product (Lemire).
   uint32_t below(uint32_t bound) { return static_cast<uint32_t>((next() >> 32) * bound >> 32); }
 
   static uint64_t mix(uint64_t z) {
@@ -28,8 +28,8 @@ class Random {
   uint64_t state_;
 };
 
-// A permutation of [0, size) that needs no memory: a Feistel network over the next power of four, walked until it
-// lands inside.
+// A permutation of [0, size) that needs no memory: a Feistel network over the next power of four, iterated until the
+// result is inside.
 class BlockOrder {
  public:
   BlockOrder(uint64_t size, uint64_t seed) : size_(size), seed_(seed) {
@@ -57,8 +57,8 @@ class BlockOrder {
   int half_bits_ = 1;
 };
 
-// An order of a block's threads, another one at each pass: a random permutation for the launch, walked from a random
-// start with a random step that is prime to its length. That costs a pass nothing but the two numbers.
+// An order of a block's threads, a new one for each pass: a random permutation for the launch, walked from a random
+// start with a random step coprime to its length. A pass draws only these two numbers.
 class ThreadOrder {
  public:
   ThreadOrder(uint32_t size, uint64_t seed) : random_(seed), permutation_(seed == 0 ? 0 : size) {

@@ -11,7 +11,7 @@
 namespace trifold::engine {
 namespace {
 
-// From here on a shadow gets pages of its own: they come zeroed when they are touched, and go back to the system.
+// From this size on a shadow has its own mapping: its pages are zeroed on first use, and returned to the system.
 constexpr size_t mapped_bytes = size_t{1} << 18;
 
 Cell* allocate(size_t cells) {
@@ -23,7 +23,7 @@ Cell* allocate(size_t cells) {
   constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  madvise(memory, bytes, MADV_HUGEPAGE);  // only a hint: page faults are half of a cold access's cost
+  madvise(memory, bytes, MADV_HUGEPAGE);  // a hint: page faults are half the cost of a cold access
   return static_cast<Cell*>(memory);
 }
 
@@ -36,12 +36,12 @@ void deallocate(Cell* cells, size_t count) {
   }
 }
 
-// The largest power of two that divides all of these.
+// log2 of the largest power of two that divides all of these.
 unsigned common_shift(size_t width, size_t a, size_t b) {
   return static_cast<unsigned>(std::countr_zero(width | a | b));
 }
 
-constexpr unsigned widest = 6;  // 64 bytes: no element is accessed at once that is wider
+constexpr unsigned widest = 6;  // 64 bytes: no single access is wider
 
 Buffer* all_buffers = nullptr;
 
@@ -115,13 +115,13 @@ void Buffer::continue_after(const Touched& earlier) {
 }
 
 void Buffer::note_discarded(uintptr_t address, size_t n) {
-  if (initialised_) {  // all the rest is, cell by cell
+  if (initialised_) {  // the rest is then initialised cell by cell
     for (Cell& cell : std::span(cells_, cell_count()))
       if (!holds(cell.write)) cell.write = {nobody, epoch_};
     initialised_ = false;
   }
   for (Cell& cell : cells(address, n)) {
-    Cell left;  // what it races with is found, still
+    Cell left;  // races with the write are still found
     left.other[0] = cell.write;
     left.other_site[0] = cell.write_site;
     left.set_traits(1, is_write);
@@ -156,7 +156,7 @@ std::vector<ByteRange> Buffer::unwritten(ByteRange bytes) const {
 void Buffer::forget_all(Stamp stamp) {
   for (Buffer* buffer = all_buffers; buffer != nullptr; buffer = buffer->next_) {
     for (Cell& cell : std::span(buffer->cells_, buffer->cell_count())) {
-      if (cell.write.stamp == 0 && cell.other[0].stamp == 0) continue;  // a page that was never touched stays so
+      if (cell.write.stamp == 0 && cell.other[0].stamp == 0) continue;  // untouched pages stay untouched
       Cell left;
       if (buffer->holds(cell.write)) left = {.write = {cell.write.thread, stamp}, .write_site = cell.write_site};
       cell = left;

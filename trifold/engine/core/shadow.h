@@ -1,4 +1,4 @@
-// Shadow memory: who accessed which bytes last.
+// Shadow memory: the last accesses of each byte.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace trifold::engine {
 
-// When what came before the launch happened: no access of it has this stamp.
+// The stamp of everything before the launch, which no access of the launch has.
 inline constexpr Stamp before_launch = 1;
 
-// Who wrote before the launch: no thread.
+// The writer of what was written before the launch: no thread.
 inline constexpr uint32_t nobody = ~uint32_t{0};
 
-// Who wrote the bytes of a barrier in shared memory: nothing orders any other access after that.
+// The writer of the bytes of a barrier in shared memory: no other access is ordered after it.
 inline constexpr uint32_t barriers_own = nobody - 1;
 
 struct ByteRange {
@@ -26,11 +26,12 @@ struct ByteRange {
   bool operator==(const ByteRange&) const = default;
 };
 
-// Who made the accesses of the launch before, where nothing orders them before this one's start; and when that was.
+// The maker of accesses of the previous launch, if nothing orders them before this one's start; and the stamp of its
+// end.
 inline constexpr uint32_t earlier_grid = nobody - 2;
 inline constexpr Stamp end_of_earlier_grid = before_launch + 1;
 
-// One access that a cell remembers. stamp 0, or one before the buffer's epoch: none.
+// An access that a cell remembers. stamp 0, or one before the buffer's epoch: none.
 struct Record {
   uint32_t thread = 0;
   Stamp stamp = 0;
@@ -38,23 +39,23 @@ struct Record {
   bool operator==(const Record&) const = default;
 };
 
-// What a cell notes of an access beside its record.
+// What a cell notes of an access in addition to its record.
 enum Trait : uint16_t {
   is_atomic = 1,
-  is_write = 2,     // of the others: the cell's write is one anyway
-  for_block = 4,    // an atomic that is one for its own block only
-  by_volatile = 8,  // an atomic, since it is volatile
-  is_guess = 8,     // no atomic, but a plain read whose value a compare-and-swap compares: right beside atomics
+  is_write = 2,     // of the others; the cell's `write` is always one
+  for_block = 4,    // an atomic of block scope
+  by_volatile = 8,  // with is_atomic: because the access is volatile
+  is_guess = 8,  // without is_atomic: a plain read whose value a compare-and-swap compares, which may race with atomics
 };
 
-// The shadow of a few bytes: the last write, and up to two other accesses since, or that an atomic write does not make
-// superfluous. 32 bytes.
+// The shadow of a few bytes: the last write, and up to two other accesses that are later, or that an atomic write does
+// not subsume. 32 bytes.
 struct Cell {
   Record write;
   Record other[2] = {};
   Site write_site = 0;
   Site other_site[2] = {0, 0};
-  uint16_t traits = 0;  // four bits for each access: 0 is the write, 1 and 2 are the others
+  uint16_t traits = 0;  // four bits per access: 0 is the write, 1 and 2 are the others
 
   Record record(int access) const { return access == 0 ? write : other[access - 1]; }
   Site site(int access) const { return access == 0 ? write_site : other_site[access - 1]; }
@@ -66,22 +67,22 @@ struct Cell {
 };
 static_assert(sizeof(Cell) == 32);
 
-// What a cell remembers, and of which bytes.
+// A cell's contents, and its bytes.
 struct Touched {
   ByteRange bytes;
   Cell cell;
 };
 
-// Memory that is watched: an argument (with all that overlap it), the shared memory of a block, an array of a thread.
+// Watched memory: an argument (with all that overlap it), the shared memory of a block, a local array of a thread.
 class Buffer {
  public:
-  // width: bytes of the usual access; the shadow refines itself when a narrower access comes.
+  // width: bytes of the usual access; the shadow is refined when a narrower access occurs.
   Buffer(Space space, uintptr_t begin, size_t size, size_t width, bool initialised);
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer();
 
-  // The memory starts anew at this time: nobody has accessed it.
+  // From this stamp on the memory is new: nothing has accessed it.
   void restart(Stamp now) { epoch_ = now; }
 
   uintptr_t begin() const { return begin_; }
@@ -89,29 +90,29 @@ class Buffer {
   Space space() const { return space_; }
   bool initialised() const { return initialised_; }
 
-  // The cell of these bytes, where they are all that it covers; null: cells() finds them.
+  // The cell of exactly these bytes; null: use cells().
   const Cell* cell_of(uintptr_t address, size_t n) const {
     const size_t offset = address - begin_;
     const size_t width = size_t{1} << shift_;
     return n == width && (offset & (width - 1)) == 0 ? cells_ + (offset >> shift_) : nullptr;
   }
-  // The cells of these bytes, made narrower where the bytes are only a part of one.
+  // The cells of these bytes; cells are refined if the bytes are only part of one.
   std::span<Cell> cells(uintptr_t address, size_t n);
-  // Somebody wrote these bytes before the launch.
+  // These bytes were written before the launch.
   void note_written(uintptr_t address, size_t n) {
     for (Cell& cell : cells(address, n)) cell.write = {nobody, before_launch};
   }
-  // The same of all bytes but these parts, which are in the order of their addresses.
+  // The same for all bytes but these parts, which are in the order of their addresses.
   void note_written_beside(std::span<const ByteRange> unwritten);
-  // What threads of the launch have done there, in the order of the addresses.
+  // The cells accessed by threads of the launch, in the order of their addresses.
   void add_touched(std::vector<Touched>& all) const;
-  // What an earlier launch has done there, it may still do.
+  // Accesses of an earlier launch, which may still be running.
   void continue_after(const Touched& earlier);
-  // The last access of these bytes was a write that left nothing there: they are unwritten from then on.
+  // The last write of these bytes left them undefined: they are unwritten from now on.
   void note_discarded(uintptr_t address, size_t n);
-  // The parts of these bytes that nobody has written.
+  // The unwritten parts of these bytes.
   std::vector<ByteRange> unwritten(ByteRange bytes) const;
-  // Whether somebody has written this byte; whether a thread of the launch has; and how many bytes share one answer.
+  // Whether this byte was written; whether by a thread of the launch; and how many bytes share one answer.
   bool written(uintptr_t address) const { return holds(cells_[(address - begin_) >> shift_].write); }
   bool written_by_launch(uintptr_t address) const {
     const Record write = cells_[(address - begin_) >> shift_].write;
@@ -121,7 +122,7 @@ class Buffer {
   uintptr_t address_of(const Cell& cell) const { return begin_ + (static_cast<size_t>(&cell - cells_) << shift_); }
   bool holds(Record record) const { return record.stamp >= epoch_; }
 
-  // All buffers forget when things happened: what was written is still so, at this stamp.
+  // All buffers forget the times of accesses: what was written stays so, at this stamp.
   static void forget_all(Stamp stamp);
 
  private:
@@ -135,7 +136,7 @@ class Buffer {
   uint8_t shift_;  // a cell covers 2^shift_ bytes
   Space space_;
   bool initialised_;
-  Buffer* next_;  // of all buffers
+  Buffer* next_;  // list of all buffers
   Buffer** link_;
 };
 

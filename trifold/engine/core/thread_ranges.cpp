@@ -23,7 +23,7 @@ struct Range {
   }
 };
 
-// Three numbers and more with one distance are a range.
+// Three or more numbers with a common distance are a range.
 std::vector<Range> ranges(std::span<const uint32_t> numbers) {
   std::vector<Range> found;
   for (size_t i = 0; i < numbers.size();) {
@@ -37,14 +37,14 @@ std::vector<Range> ranges(std::span<const uint32_t> numbers) {
   return found;
 }
 
-// A box of threads; rows of the same x, then planes of the same x and y, are one.
+// A box of threads: rows of the same x, then planes of the same x and y, are merged.
 struct Box {
   Range x, y, z;
 
   bool operator==(const Box&) const = default;
 };
 
-// Adds a box, or makes the one longer that it continues along this axis.
+// Adds a box, or extends the last one if it is adjacent along this axis.
 void add(std::vector<Box>& boxes, Range Box::* axis, const Box& next) {
   for (Box& box : boxes) {
     Box longer = box;

@@ -1,4 +1,4 @@
-// Many threads in few words: "threads (0..15, 0, 0)".
+// Abbreviates many threads: "threads (0..15, 0, 0)".
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 namespace trifold::engine {
 namespace {
 
-// * stands for any characters, ? for one. Brackets are ordinary: names of arrays and of templates have some.
+// * matches any characters, ? one. Brackets are literal, since names of arrays and templates contain them.
 bool matches(std::string_view pattern, std::string_view text) {
   size_t p = 0, t = 0, star = pattern.npos, resumed = 0;
   while (t < text.size()) {
@@ -34,23 +34,23 @@ bool matches_or_any(const std::string& pattern, std::string_view text) {
   return pattern.empty() || matches(pattern, text);
 }
 
-// "blur" and "blur<*>" are both patterns of the kernel "blur<float>".
+// "blur" and "blur<*>" both match the kernel "blur<float>".
 bool matches_kernel(const std::string& pattern, std::string_view kernel) {
   return matches_or_any(pattern, kernel) || matches(pattern, kernel.substr(0, kernel.find('<')));
 }
 
-// A path that is not absolute is the end of one.
+// A relative path matches the end of a path.
 bool matches_file(const std::string& pattern, std::string_view file) {
   return matches_or_any(pattern, file) || matches("*/" + pattern, file);
 }
 
-// A compiler may have found it by another path.
+// The compiler may have found the file by another path.
 bool is_same_file(const std::string& a, const std::string& b) {
   std::error_code none;
   return a == b || std::filesystem::equivalent(a, b, none);
 }
 
-// A kind of finding, or races of which no side is a read.
+// A kind of finding, or races between writes only.
 bool is_of(std::string_view kind, const Finding& finding) {
   if (kind != "race of writes") return kind == name(finding.kind);
   return finding.kind == Kind::race &&
@@ -71,7 +71,7 @@ bool accepts(const Acceptance& acceptance, const Finding& finding) {
   });
 }
 
-// Whether a person would call them one: of the same kind, array and lines, and both accepted or of one severity.
+// Whether two findings count as one: of the same kind, array and lines, and both accepted or of the same severity.
 bool is_same(const Finding& a, const Finding& b) {
   const bool accepted = !a.accepted.empty() && !b.accepted.empty();
   return a.kind == b.kind && a.array == b.array && (accepted || a.severity == b.severity) &&
@@ -80,7 +80,7 @@ bool is_same(const Finding& a, const Finding& b) {
          });
 }
 
-// The text up to the next delimiter, which is taken off with it.
+// Removes and returns the text up to the next delimiter.
 std::string_view take_until(std::string_view& text, char delimiter) {
   const size_t end = std::min(text.find(delimiter), text.size());
   const std::string_view part = text.substr(0, end);
@@ -132,7 +132,7 @@ bool Tally::accepts(Finding finding) {
   return true;
 }
 
-// Where it is, the finding says by whom.
+// An accepted finding says by what.
 bool Tally::is_accepted(Finding& finding) const {
   const Acceptance* const acceptance = policy_.accepting(finding);
   if (acceptance == nullptr) return false;

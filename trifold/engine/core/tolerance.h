@@ -1,4 +1,4 @@
-// Findings after which a launch goes on: those that the user accepts and, where it is to keep going, all others.
+// Findings after which a launch continues: those that the user accepts and, on request, all others.
 #pragma once
 
 #include <compare>
@@ -18,14 +18,14 @@ namespace trifold::engine {
 struct Acceptance {
   std::string kind;
   std::string kernel, file, array;  // patterns with * and ?; empty: any
-  int line = 0;                     // an access at this line of the file, which is a path without wildcards; 0: any
-  std::string place, reason;        // where the user says so, and why
+  int line = 0;                     // an access at this line of the file, a path without wildcards; 0: any
+  std::string place, reason;        // where the user accepts it, and why
 };
 
-// What holds for the launches of a process.
+// Settings for the launches of a process.
 class Policy {
  public:
-  // Acceptances, a line each: the fields in their order with tabs between them.
+  // Acceptances, one per line: the fields in their order, separated by tabs.
   void accept(std::string_view lines);
   const Acceptance* accepting(const Finding& finding) const;  // null: none
   bool tolerates_any() const { return keep_going || !acceptances_.empty(); }
@@ -36,10 +36,10 @@ class Policy {
   std::vector<Acceptance> acceptances_;
 };
 
-// Counts the findings of one launch after which it went on: those of the same lines are one.
+// Counts the findings of one launch after which it continued; those at the same lines are one.
 class Tally {
  public:
-  // Two places of the source and the array that they access.
+  // Two source lines and the array that they access.
   struct Place {
     Kind kind = Kind::race;
     Site site = 0, other_site = 0;
@@ -52,12 +52,12 @@ class Tally {
   explicit Tally(const Policy& policy) : policy_(policy) {}
 
   bool tolerates_any() const { return policy_.tolerates_any(); }
-  // Counts one more finding of a place after which the launch went on; false: there was none.
+  // Counts another finding of a place after which the launch continued; false: there was none before.
   bool count_again(const Place& place);
-  // Whether the launch goes on after the first finding of a place, which is then counted. After a warning it goes on in
-  // any case: false says that this one is not counted.
+  // Whether the launch continues after the first finding of a place, which is then counted. After a warning it always
+  // continues: false means that the warning is not counted.
   bool goes_on(const Place& place, Finding finding);
-  // Counts a finding that ends no launch in any case, if the user accepts it.
+  // Counts a finding that never ends a launch, if the user accepts it.
   bool accepts(Finding finding);
 
   const std::vector<Finding>& findings() const { return findings_; }
@@ -67,7 +67,7 @@ class Tally {
 
   const Policy& policy_;
   std::vector<Finding> findings_;
-  std::map<Place, size_t> numbers_;  // in findings_
+  std::map<Place, size_t> numbers_;  // index in findings_
 };
 
 }  // namespace trifold::engine

@@ -28,7 +28,7 @@ void WriteLog::start() {
 void WriteLog::add(const Buffer& buffer, bool counts) {
   const uintptr_t end = buffer.begin() + buffer.size();
   const size_t step = buffer.cell_bytes();
-  uintptr_t first = buffer.begin();  // of the bytes before `at` that were written without a gap
+  uintptr_t first = buffer.begin();  // bytes before `at` that were written without a gap
   for (uintptr_t at = first; at < end; at += step) {
     if (buffer.written_by_launch(at)) continue;
     if (first < at) note(first, at - first, counts);

@@ -1,5 +1,5 @@
-// Which bytes of memory kernels were the last to write. Verification asks it of the results of an op: what torch
-// computed is not the work of the op's kernels.
+// Which bytes of memory were last written by kernels. Verification applies it to an op's results, which must not be
+// torch's computation.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace trifold::engine {
 
-// The bytes that launches wrote, of any number of launches, with a copy of what they left there. It finds out that
-// others have overwritten them by comparing; so one that was overwritten with the same value still counts.
+// The bytes that any number of launches wrote, with a copy of the values. Overwriting by others is found by comparing,
+// so a byte that was overwritten with the same value still counts.
 class WriteLog {
  public:
   // Forgets everything; launches are added from here on.
@@ -21,11 +21,11 @@ class WriteLog {
   void stop() { on_ = false; }
   bool on() const { return on_; }
 
-  // A launch has ended that had this shadow. `counts`: what it wrote is to be found; else it is to be found no more.
+  // A launch with this shadow has ended. `counts`: its writes are to be found; otherwise they no longer are.
   void add(const Buffer& buffer, bool counts);
-  // What stands here was made of a launch's results, element by element: of the same number in another type, say.
+  // These bytes were computed elementwise from a launch's results: converted to another type, for example.
   void note_copy(uintptr_t begin, size_t size) { note(begin, size, true); }
-  // 1 for each of these bytes that a launch wrote and that still holds what the launch left, else 0. Reads the bytes.
+  // For each of these bytes 1 if a launch wrote it and it still has that value, else 0. Reads the bytes.
   void find(uintptr_t begin, size_t size, char* found) const;
 
  private:
