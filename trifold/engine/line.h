@@ -7,7 +7,7 @@
 
 namespace trifold {
 
-// What does not fit is cut.
+// Text that does not fit is truncated.
 class Line {
  public:
   Line& operator<<(const char* text) {
@@ -15,7 +15,7 @@ class Line {
     return *this;
   }
   Line& operator<<(size_t number) {
-    char digits[21];  // 2⁶⁴ has 20
+    char digits[21];  // 2⁶⁴ has 20 digits
     char* digit = digits + sizeof digits - 1;
     *digit = '\0';
     do {

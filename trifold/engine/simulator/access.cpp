@@ -1,4 +1,4 @@
-// Where an element is, whether the access is right, and what is raised if it is not.
+// The address of an element, the checks of its access, and the exceptions they raise.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -22,7 +22,7 @@ using engine::WrittenBits;
 
 namespace {
 
-// The kernel's own name for an array: the outermost frame that has it in a variable. "" if none has.
+// The kernel's own name for an array: the variable that holds it in the outermost frame that has one. "" if none has.
 std::string variable_name(PyObject* array) {
   std::string name;
   for (Object frame = Object::borrow(reinterpret_cast<PyObject*>(PyEval_GetFrame())); frame;) {
@@ -66,7 +66,7 @@ bool index_of(Array* array, PyObject* object, Py_ssize_t& index) {
     return true;
   }
   if (!PyBool_Check(object) && PyIndex_Check(object)) {
-    index = PyNumber_AsSsize_t(object, nullptr);  // beyond 64 bits: the largest, which is out of bounds
+    index = PyNumber_AsSsize_t(object, nullptr);  // integers beyond 64 bits are clamped, and out of bounds
     return !(index == -1 && PyErr_Occurred() != nullptr);
   }
   const std::string name = name_of(array);
@@ -77,14 +77,14 @@ bool index_of(Array* array, PyObject* object, Py_ssize_t& index) {
 
 namespace {
 
-// The index of the element that an address is in.
+// The index of the element that contains an address.
 std::vector<int64_t> index_at(const Array& array, uintptr_t address) {
   std::vector<int> axes(static_cast<size_t>(array.ndim));
   std::iota(axes.begin(), axes.end(), 0);
   const auto stride = [&](int axis) { return std::abs(array.strides()[static_cast<size_t>(axis)]); };
   std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) { return stride(a) > stride(b); });
   auto offset = static_cast<int64_t>(address - reinterpret_cast<uintptr_t>(array.data));
-  for (const int axis : axes) {  // from the lowest address of the array
+  for (const int axis : axes) {  // make the offset relative to the array's lowest address
     const Py_ssize_t signed_stride = array.strides()[static_cast<size_t>(axis)];
     if (signed_stride < 0) offset -= signed_stride * (array.shape()[static_cast<size_t>(axis)] - 1);
   }
@@ -122,7 +122,7 @@ engine::Finding index_finding(engine::Kind kind, const engine::Thread& thread, A
   return finding;
 }
 
-// Of what the checker has left, without its words.
+// A finding for the checker's violation, without its text.
 engine::Finding start_finding_of(Array* root, const engine::Thread& thread, const engine::Violation& violation) {
   engine::Finding finding = start_finding(violation.kind, thread, root);
   finding.index = index_at(*root, violation.address);
@@ -160,14 +160,14 @@ engine::Tally::Place place_of(Array* root, const engine::Violation& violation,
   return {violation.kind, site, violation.other_site, name_of(root), severity};
 }
 
-// Says whether the launch goes on after the violations of one access.
+// Decides whether the launch continues after the violations of one access.
 class AccessJudge final : public engine::Judge {
  public:
   AccessJudge(Array* array, const engine::Thread& thread) : root_(root_of(array)), thread_(thread) {}
 
   bool goes_on(const engine::Violation& violation) override {
     const engine::Tally::Place place = place_of(root_, violation);
-    if (place == last_) return true;  // several bytes of one access
+    if (place == last_) return true;  // another byte of the same access
     last_ = place;
     return thread_.block->launch->tally->count_again(place) ||
            simulator::goes_on(finding_of(root_, thread_, violation), place.site, place.other_site);
@@ -182,8 +182,8 @@ class AccessJudge final : public engine::Judge {
 // The arrays of undecided reads, by their shadow.
 std::map<const engine::Buffer*, Object> undecided_arrays;
 
-// `decide`, of the Checker, decides on one read after the other. False with an exception: one of them is wrong, and the
-// launch does not go on.
+// Calls the Checker's `decide` for one read after the other. False with an exception: one of them is wrong, and the
+// launch ends.
 template <typename Decide>
 bool go_on_after_reads(engine::Thread& thread, Decide decide) {
   const engine::Checker& checker = *thread.block->launch->checker;
@@ -225,7 +225,7 @@ bool goes_on_misaligned(Array* array, const ElementType& type) {
 
 namespace {
 
-// Undecided: a write that has left a violation among writes.
+// undecided: a write that has left a violation only among writes.
 enum class Checked { right, undecided, wrong };
 
 Checked check(Array* array, char* p, size_t n, AccessType type) {
@@ -260,7 +260,7 @@ Checked check(Array* array, char* p, size_t n, AccessType type) {
   return Checked::wrong;
 }
 
-// Writes of the same bits; `before`: which the same lines have made of this memory before. -1 with an exception.
+// Counts writes of the same bits; `before`: the same lines have already written this memory so. -1 with an exception.
 int note_same_bits(Array* root, const engine::Thread& thread, const engine::Violation& violation, bool before) {
   engine::Tally& tally = *thread.block->launch->tally;
   if (before && !tally.tolerates_any()) return 0;
@@ -274,7 +274,7 @@ int note_same_bits(Array* root, const engine::Thread& thread, const engine::Viol
   return tally.goes_on(place, finding) ? 0 : record(finding);
 }
 
-// The element at p becomes this value, in a write that only races with writes.
+// Writes this value to the element at p, in a write that only races with writes.
 int write_undecided(Array* array, char* p, PyObject* value) {
   const auto n = static_cast<size_t>(array->type.size);
   const engine::Thread& thread = *engine::current;
@@ -315,7 +315,7 @@ int write_element(Array* array, char* p, PyObject* value) {
 
 void keep_undecided(Array* array, const engine::Checker& checker) {
   if (!checker.has_undecided_reads() || undecided_arrays.contains(array->buffer)) return;
-  name_of(array);  // the variable's, as long as there is one
+  name_of(array);  // caches the variable's name while there is one
   undecided_arrays.emplace(array->buffer, Object::borrow(reinterpret_cast<PyObject*>(array)));
 }
 
@@ -356,7 +356,7 @@ Object elements_outside(const ElementType& type, std::span<const Py_ssize_t> sha
 
 namespace {
 
-// Lines and axes that wrapped: a loop would repeat the lint without end.
+// Lines and axes at which an index wrapped: a loop would repeat the lint without end.
 std::set<std::pair<Site, int>> noted;
 
 }  // namespace
@@ -383,7 +383,7 @@ bool is_integer_object(PyObject* object) {
          (!PySlice_Check(object) && object != Py_Ellipsis && object != Py_None && !PyUnicode_Check(object));
 }
 
-// All of the key's indices, one for each axis.
+// The element of a key with an index for each axis.
 Found locate(Array* array, PyObject* const* keys, AccessType type, char*& p) {
   std::array<Py_ssize_t, max_dimensions> index;
   for (int axis = 0; axis < array->ndim; ++axis) {
@@ -420,7 +420,7 @@ Found find_any(Array* array, PyObject* key, AccessType type, char*& p) {
   return locate(array, keys, type, p);
 }
 
-// A Python int or one of scalar.h's as an index that is inside; false: look closer.
+// A Python int or a number of scalar.h as an index, if it is within bounds; false: use the general path.
 inline bool quick_index(PyObject* key, Py_ssize_t extent, Py_ssize_t& index) {
   if (PyLong_CheckExact(key)) {
     int overflow = 0;

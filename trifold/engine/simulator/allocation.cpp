@@ -21,11 +21,11 @@ std::vector<Py_ssize_t> contiguous_strides(std::span<const Py_ssize_t> shape, Py
 
 namespace {
 
-// Memory that nobody has written holds what shows: a NaN in every floating type, or a large negative integer.
+// Unwritten memory holds conspicuous values: a NaN in every floating type, or a large negative integer.
 constexpr int poison_floating = 0xFF;
 constexpr int poison_other = 0xCB;
 
-// The instruction that calls, and what it asks for: two calls on a line are two arrays, one call in a loop is one.
+// The calling instruction and its arguments: two calls on a line are two arrays, one call in a loop is one.
 struct CallSite {
   PyCodeObject* code = nullptr;
   int instruction = 0;
@@ -37,7 +37,7 @@ CallSite call_site() {
   PyFrameObject* const frame = PyEval_GetFrame();
   if (frame == nullptr) return {};
   PyCodeObject* const code = PyFrame_GetCode(frame);
-  Py_DECREF(code);  // the running frame holds it
+  Py_DECREF(code);  // the running frame keeps it alive
   return {code, PyFrame_GetLasti(frame)};
 }
 
@@ -45,16 +45,16 @@ struct SharedArray {
   CallSite site;
   ArrayRequest request;
   Object array;
-  uint64_t block = 0;  // the block that it was made fresh for
+  uint64_t block = 0;  // the block for which it was last reset
 };
 
-// The shared memory of a block; the next block in the same object has it too.
+// The shared memory of a block; the next block in the same object reuses it.
 struct BlockMemory {
   std::vector<SharedArray> arrays;
   size_t static_bytes = 0;
-  Object dynamic;  // a Memory; made by the first array of dynamic shared memory
+  Object dynamic;  // a Memory; allocated by the first array in dynamic shared memory
   uint64_t dynamic_block = 0;
-  uint64_t block = 1;  // counts the blocks that ran in this object
+  uint64_t block = 1;  // number of blocks that ran in this object
 };
 
 engine::Thread* running_thread(const char* what) {
@@ -69,7 +69,7 @@ uint32_t checks_of(const engine::Thread& thread) {
   return launch.checker == nullptr ? 0 : launch.checks;
 }
 
-// Fresh contents: poison, and nobody has written them.
+// Resets the contents: poisoned and unwritten.
 void freshen(Memory* memory, int poison, const engine::Thread& thread) {
   memset(memory->begin, poison, memory->size);
   if (memory->buffer != nullptr) memory->buffer->restart(thread.block->launch->now);
@@ -172,7 +172,7 @@ PyObject* local_array(PyObject*, PyObject* arguments, PyObject* keywords) {
   return bytes ? array_over(bytes, *request).release() : nullptr;
 }
 
-// A constant view of an array of the program's.
+// A constant view of an array of the program.
 PyObject* array_like(PyObject*, PyObject* value) {
   if (is_array(value)) {
     Array* const array = as_array(value);
@@ -186,7 +186,7 @@ PyObject* array_like(PyObject*, PyObject* value) {
   return constant_array(source.get());
 }
 
-// Not by METH_FASTCALL: Python 3.11 runs such a call as another instruction once it has been called a few times.
+// Not METH_FASTCALL: Python 3.11 specialises such a call after a few executions, which changes its instruction.
 PyMethodDef define(const char* name, PyCFunctionWithKeywords function, const char* documentation) {
   const auto plain = reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
   return {name, plain, METH_VARARGS | METH_KEYWORDS, documentation};

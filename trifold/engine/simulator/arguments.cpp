@@ -17,10 +17,10 @@ namespace {
 // Bits of wrap_arguments' flags.
 enum ArgumentFlag : long {
   flag_bfloat16 = 1,       // its 16-bit integers are the bits of bfloat16
-  flag_uninitialised = 2,  // nobody has written it yet
+  flag_uninitialised = 2,  // unwritten
   flag_constant = 4,       // constant memory
   flag_read_only = 8,
-  flag_filled = 16,  // elements that still hold trifold/simulator/uninitialised.py's pattern: nobody has written them
+  flag_filled = 16,  // elements that still hold the pattern of trifold/simulator/uninitialised.py are unwritten
 };
 
 struct Argument {
@@ -29,14 +29,14 @@ struct Argument {
   PyObject* name = nullptr;   // borrowed
   long flags = 0;
   char* data = nullptr;
-  char* low = nullptr;   // of its bytes
-  char* high = nullptr;  // past them
+  char* low = nullptr;   // of its bytes: begin
+  char* high = nullptr;  // of its bytes: end
   ElementType type;
   std::vector<Py_ssize_t> shape, strides;
   bool writable = true;
 };
 
-// What NumPy's array interface says: for the element types that have no buffer (datetime64).
+// Reads NumPy's array interface, for element types without a buffer (datetime64).
 bool read_interface(Argument& argument) {
   const Object interface(PyObject_GetAttrString(argument.value, "__array_interface__"));
   const Object strides(PyObject_GetAttrString(argument.value, "strides"));
@@ -62,7 +62,7 @@ bool read_buffer(Argument& argument) {
   argument.writable = view.readonly == 0;
   argument.shape.assign(view.shape, view.shape + view.ndim);
   argument.strides.assign(view.strides, view.strides + view.ndim);
-  PyBuffer_Release(&view);  // the array stays where it is while it is referred to
+  PyBuffer_Release(&view);  // the array does not move while it is referenced
   return true;
 }
 
@@ -87,7 +87,7 @@ bool read_array(Argument& argument) {
   return true;
 }
 
-// Constant memory cannot be written, so it needs no shadow and no common Memory.
+// Constant memory cannot be written, so it needs neither a shadow nor a common Memory.
 engine::Space space_of(const Argument& argument) {
   return (argument.flags & flag_constant) != 0 ? engine::Space::constant : engine::Space::global;
 }
@@ -101,7 +101,7 @@ size_t cell_width(std::span<Argument> group) {
   return size_t{1} << std::countr_zero(bits);
 }
 
-// What uninitialised.py fills an element with.
+// The pattern with which uninitialised.py fills an element.
 std::string pattern_of(const ElementType& type) {
   const Object kind(PyObject_GetAttrString(type.dtype, "kind"));
   const Py_UCS4 letter = kind ? PyUnicode_ReadChar(kind.get(), 0) : 0;
@@ -115,7 +115,8 @@ std::string pattern_of(const ElementType& type) {
   return pattern;
 }
 
-// The elements that do not hold the pattern any more have been written. In a few bytes it may be a value.
+// Elements that no longer hold the pattern have been written. Of a few bytes it may be a value, which then counts as
+// unwritten.
 void note_written(const Argument& argument, engine::Buffer& buffer) {
   const std::string pattern = pattern_of(argument.type);
   for_each_element(argument.data, argument.shape, argument.strides, [&](char* p) {

@@ -4,7 +4,7 @@ namespace trifold::simulator {
 namespace {
 
 // The remainder as NVVM expands `frem`: the quotient is divided, truncated and multiplied back with one fused rounding.
-// It is not fmod's exact remainder where the quotient has more bits than the type, and NaN for an infinite divisor.
+// Differs from fmod's exact remainder if the quotient has more bits than the type, and is NaN for an infinite divisor.
 template <typename T>
 T remainder_of_division(T x, T y) {
   return std::fma(-std::trunc(x / y), y, x);
@@ -34,7 +34,7 @@ struct IntegerDivision {
   uint64_t quotient, remainder;
 };
 
-// Numba gives 0 for a division by zero and for the one overflow.
+// Numba returns 0 for a division by zero and for the one overflow.
 IntegerDivision divide_integers(uint64_t a, uint64_t b, bool natural) {
   if (b == 0) return {0, 0};
   if (natural) return {a / b, a % b};
@@ -60,7 +60,7 @@ T power_by_squaring(T base, uint64_t exponent) {
   return result;
 }
 
-constexpr uint64_t longest_squaring = 0x10000;  // beyond it Numba calls pow()
+constexpr uint64_t longest_squaring = 0x10000;  // beyond this, Numba calls pow()
 
 Value integer_power(const Value& a, const Value& b, Kind kind) {
   const bool inverse = !is_unsigned(b.kind) && b.i < 0;
@@ -94,7 +94,7 @@ Value power(const Value& a, const Value& b, Kind kind) {
   return of_double(is_integer(b.kind) ? real_power(as_double(a), b) : std::pow(as_double(a), as_double(b)));
 }
 
-// PTX's shifts take 32 bits of the amount and clamp it.
+// PTX's shifts use 32 bits of the amount and clamp it.
 uint64_t shift(Operator op, uint64_t bits, const Value& amount, bool natural) {
   const auto places = static_cast<uint32_t>(amount.u);
   if (op == Operator::lshift) return places > 63 ? 0 : bits << places;
@@ -148,7 +148,7 @@ bool compute(Operator op, const Value& a, const Value& b, Value& result) {
     case Kind::boolean:
     case Kind::int64:
     case Kind::uint64: result = {kind, {.u = compute_integers(op, a, b, is_unsigned(kind))}}; return true;
-    // float16 sums and products are exact in double; quotients are the GPU's rounded ones.
+    // float16 sums and products are exact in double; quotients are rounded as on the GPU.
     case Kind::float16: result = of_half(compute_reals(op, as_double(a), as_double(b))); return true;
     case Kind::float32: result = of_float(compute_reals(op, as_float(a), as_float(b))); return true;
     default: result = of_double(compute_reals(op, as_double(a), as_double(b))); return true;

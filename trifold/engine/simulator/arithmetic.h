@@ -1,4 +1,4 @@
-// Operators on values: what the GPU computes for a Python operator that Numba compiled.
+// Operators on values, with the results of the GPU for a Python operator compiled by Numba.
 #pragma once
 
 #include "number.h"
@@ -6,7 +6,7 @@
 
 namespace trifold::simulator {
 
-// False where Numba has no such operation for these kinds.
+// False if Numba has no such operation for these kinds.
 bool compute(Operator op, const Value& a, const Value& b, Value& result);
 
 bool negate(const Value& a, Value& result);
@@ -15,7 +15,7 @@ bool invert(const Value& a, Value& result);
 Value absolute(const Value& a);
 void divide_with_remainder(const Value& a, const Value& b, Value& quotient, Value& remainder);
 
-// -1, 0, 1, or 2 where a NaN makes all comparisons but != false.
+// -1, 0, 1, or 2 if a NaN makes all comparisons but != false.
 int compare(const Value& a, const Value& b);
 
 const char* symbol(Operator op);

@@ -1,4 +1,4 @@
-// The Array type: elements, and what NumPy makes of it.
+// The Array type: elements, and NumPy's operations on it.
 #include "array.h"
 
 #include <algorithm>
@@ -81,7 +81,7 @@ PyObject* array_str(PyObject* object) {
   return values ? PyObject_Str(values.get()) : nullptr;
 }
 
-// After everything else a field of a record array; at a debugger's prompt, all that NumPy's arrays have.
+// Falls back to a field of a record array and, at a debugger's prompt, to all attributes of NumPy's arrays.
 PyObject* array_getattr(PyObject* object, PyObject* name) {
   PyObject* const attribute = PyObject_GenericGetAttr(object, name);
   if (attribute != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return attribute;
@@ -104,7 +104,7 @@ PySequenceMethods sequence = [] {
 
 PyMappingMethods mapping = {array_length, array_get, array_set};
 
-// An array of NumPy's with these bytes; the Memory keeps them.
+// A NumPy array of these bytes, kept alive by the Memory.
 Object numpy_array(const Memory* memory, const ElementType& type, const char* p, PyObject* shape, PyObject* strides) {
   static PyObject* const ndarray = [] {
     const Object numpy(PyImport_ImportModule("numpy"));
@@ -126,7 +126,7 @@ Object tuple_of(std::span<const Py_ssize_t> values) {
   return tuple;
 }
 
-// The element as NumPy's array without axes.
+// The element as a NumPy array without axes.
 Object numpy_element(Array* array, char* p) {
   const Object shape(PyTuple_New(0));
   return numpy_array(array->memory, array->type, p, shape.get(), Py_None);

@@ -18,7 +18,7 @@ using engine::AccessType;
 constexpr const char* names[] = {"add",  "sub", "and_", "or_",    "xor",    "inc", "dec",
                                  "exch", "max", "min",  "nanmax", "nanmin", "cas"};
 
-// The bits that a compare-and-swap compares an element with; none where `compare` is no number, which it will refuse.
+// The bits with which a compare-and-swap compares an element; none if `compare` is not a number, which it will refuse.
 std::optional<uint64_t> bits_of(PyObject* compare, Kind kind) {
   Value value;
   if (compare == nullptr || !read(compare, value)) return std::nullopt;
@@ -51,7 +51,7 @@ PyObject* checked_atomic(AtomicOp operation, Array* array, char* p, PyObject* va
     const std::string before(p, item_size(array->type.kind));
     PyObject* const old = atomic(operation, array->type.kind, p, value, compare, changed);
     if (old == nullptr) return nullptr;
-    // A loop that polls by adding 0 changes nothing.
+    // A loop that polls by adding 0 makes no change.
     if (changed && before != std::string_view(p, before.size())) ++engine::changes;
     if (watched) {
       checker->note_atomic(*array->buffer, reinterpret_cast<uintptr_t>(p), static_cast<size_t>(array->type.size),

@@ -10,7 +10,7 @@ namespace {
 
 using Given = std::array<PyObject*, 3>;  // shape, dtype, alignment
 
-// What each of a few calls asked for. A kernel's threads make the same calls with the same objects.
+// The results of the last few calls: a kernel's threads make the same calls with the same objects.
 struct Known {
   Given given{};  // owned
   ArrayRequest request;

@@ -1,4 +1,4 @@
-// What a call of array(shape, dtype, alignment=None) asks for.
+// The arguments of a call of array(shape, dtype, alignment=None).
 #pragma once
 
 #include <Python.h>
@@ -13,9 +13,9 @@ namespace trifold::simulator {
 struct ArrayRequest {
   ElementType type;
   std::vector<Py_ssize_t> shape;
-  size_t alignment = 0;  // 0: the type's
+  size_t alignment = 0;  // 0: the type's alignment
   size_t bytes = 0;
-  uint64_t number = 0;  // of its reading: two with one number are equal
+  uint64_t number = 0;  // serial number: requests with the same one are equal
 
   bool dynamic() const { return shape.size() == 1 && shape[0] == 0; }
   bool equals(const ArrayRequest& other) const {
@@ -24,7 +24,7 @@ struct ArrayRequest {
   }
 };
 
-// Of a call; valid until the next one is read. Null with an exception.
+// Parses a call's arguments; valid until the next call. Null with an exception.
 const ArrayRequest* read_request(const char* function, PyObject* arguments, PyObject* keywords);
 
 }  // namespace trifold::simulator

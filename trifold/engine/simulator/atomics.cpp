@@ -1,4 +1,4 @@
-// What an atomic operation writes: numba/cuda/cudaimpl.py, and the PTX of its helpers in cudadrv/nvvm.py.
+// The value that an atomic operation writes: numba/cuda/cudaimpl.py, and the PTX of its helpers in cudadrv/nvvm.py.
 #include "arithmetic.h"
 #include "undefined.h"
 
@@ -29,8 +29,8 @@ bool is_nan(const Value& value) {
   return is_floating(value.kind) && std::isnan(as_double(value));
 }
 
-// Whether `value` takes the place of `old` in a search for an extreme. A NaN operand never does; a NaN in memory stays
-// for max and min, and gives way for nanmax and nanmin.
+// Whether `value` replaces `old` in a minimum or maximum. A NaN operand never does; a NaN in memory stays for max and
+// min, and is replaced for nanmax and nanmin.
 bool replaces(AtomicOp operation, const Value& old, const Value& value) {
   if (is_nan(value)) return false;
   if (is_nan(old)) return operation == AtomicOp::nanmax || operation == AtomicOp::nanmin;
@@ -46,7 +46,7 @@ Value sum(const Value& old, const Value& value, bool subtract) {
   }
 }
 
-// The new content; false where memory keeps its own.
+// The new content; false if memory does not change.
 bool next_content(AtomicOp operation, const Value& old, const Value& value, const Value& compared, Value& next) {
   next = value;
   switch (operation) {

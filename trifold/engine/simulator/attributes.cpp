@@ -1,4 +1,4 @@
-// Attributes and methods of Arrays, and their way to NumPy.
+// Attributes and methods of Arrays, and their conversion to NumPy's.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -95,7 +95,7 @@ int check_elements(PyObject* object, AccessType type) {
                           [&](char* p) { return check_access(array, p, static_cast<size_t>(array->type.size), type); });
 }
 
-// The same elements in memory of the thread's own.
+// A copy of the elements in the thread's local memory.
 PyObject* copied(PyObject* object, PyObject*) {
   Array* const array = as_array(object);
   if (check_elements(object, AccessType::read) != 0) return nullptr;
@@ -114,7 +114,7 @@ PyObject* copied(PyObject* object, PyObject*) {
   return new_array(bytes, array->type, bytes->begin, array->shape(), strides, nullptr);
 }
 
-// A C-contiguous array seen in another shape.
+// A C-contiguous array viewed with another shape.
 PyObject* reshaped(Array* array, std::vector<Py_ssize_t> shape) {
   const Py_ssize_t count = element_count(*array);
   Py_ssize_t known = 1;
@@ -136,7 +136,7 @@ PyObject* reshaped(Array* array, std::vector<Py_ssize_t> shape) {
   return derived(array, array->type, array->data, shape, contiguous_strides(shape, array->type.size));
 }
 
-// Integers that are given one by one or as one tuple.
+// Integers passed separately or as one tuple.
 bool read_integers(Array* array, PyObject* arguments, std::vector<Py_ssize_t>& integers) {
   PyObject* all = arguments;
   if (PyTuple_GET_SIZE(arguments) == 1 && PyTuple_Check(PyTuple_GET_ITEM(arguments, 0))) {
@@ -179,7 +179,7 @@ PyObject* transpose(PyObject* object, PyObject* arguments) {
   return transposed(array, axes);
 }
 
-// The same bytes as another type; the last axis, which is contiguous, changes its length.
+// The same bytes viewed as another type; the length of the last axis, which is contiguous, changes.
 PyObject* view(PyObject* object, PyObject* named) {
   Array* const array = as_array(object);
   ElementType type;
@@ -247,7 +247,7 @@ Object all_for_numpy(PyObject* tuple, AccessType type) {
   return result;
 }
 
-// np.sin(x, out) and the like: in a kernel each element is checked and the result wants an output array.
+// np.sin(x, out) and the like: in a kernel each element is checked, and an output array is required.
 PyObject* array_ufunc(PyObject*, PyObject* arguments, PyObject* keywords) {
   if (PyTuple_GET_SIZE(arguments) < 2) {
     PyErr_SetString(PyExc_TypeError, "__array_ufunc__ takes a function and a method");

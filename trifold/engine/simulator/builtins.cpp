@@ -30,7 +30,7 @@ PyObject* uint32(uint32_t number) {
 
 // ------------------------------------------------------------------------------------------------- threadIdx & co.
 
-// One of four objects; which of them is told by its place in the table.
+// One of four objects, identified by its index in the table.
 struct Index3 {
   PyObject ob_base;
   const char* name;
@@ -73,7 +73,7 @@ PyObject* iterate_index3(PyObject* self) {
   return iterator;
 }
 
-// A debugger shows the values where there are some.
+// In a kernel the values, for debuggers.
 PyObject* represent_index3(PyObject* self) {
   const Index3& index = index3(self);
   if (engine::current == nullptr) return PyUnicode_FromFormat("cuda.%s", index.name);
@@ -118,7 +118,7 @@ int add_index3(PyObject* module, const char* name, Dim3 (*of)(const Thread&)) {
 
 // ------------------------------------------------------------------------------------------------- laneid
 
-// cuda.laneid is a number, not a call: an object that is the running thread's lane wherever a number is used.
+// cuda.laneid is a number, not a call: an object that acts as the running thread's lane wherever a number is used.
 PyTypeObject lane_type;
 
 PyObject* lane_number(PyObject*) {

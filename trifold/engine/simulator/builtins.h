@@ -1,4 +1,4 @@
-// What a kernel asks about itself and its place (threadIdx, grid(), …), and how it waits and fences.
+// A kernel's built-in variables and functions (threadIdx, grid(), …), waiting and fences.
 #pragma once
 
 #include <Python.h>
@@ -7,7 +7,7 @@
 
 namespace trifold::simulator {
 
-// The CUDA thread that runs; null with an exception, which names cuda.`name`, outside a kernel.
+// The running CUDA thread; outside a kernel null with an exception that names cuda.`name`.
 const engine::Thread* running(const char* name);
 
 int add_builtins(PyObject* module);

@@ -11,7 +11,7 @@ namespace {
 
 struct Operand {
   std::complex<double> value;
-  bool single;  // complex64 holds it
+  bool single;  // representable as complex64
 };
 
 // Null with an exception.
@@ -40,7 +40,7 @@ bool read_operand(PyObject* object, Operand& operand) {
   return true;
 }
 
-// numba/cpython/numbers.py, complex_div_impl; a divisor of zero gives NaN where Numba's thread would end.
+// numba/cpython/numbers.py, complex_div_impl; a divisor of zero results in NaN, where Numba's thread would end.
 template <typename T>
 std::complex<T> quotient(std::complex<T> a, std::complex<T> b) {
   if (std::fabs(b.real()) >= std::fabs(b.imag())) {

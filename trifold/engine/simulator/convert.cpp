@@ -1,4 +1,4 @@
-// Python objects, memory and kinds: from each to each.
+// Conversions between Python objects, memory and kinds.
 #include <cstring>
 
 #include "number.h"
@@ -7,7 +7,7 @@
 namespace trifold::simulator {
 namespace {
 
-// NumPy's scalars are read through the buffer that each exports: nothing of NumPy is linked or imported.
+// NumPy's scalars are read through their buffers: nothing of NumPy is linked or imported.
 bool read_numpy(PyObject* object, Value& value) {
   const char* name = Py_TYPE(object)->tp_name;
   if (std::strncmp(name, "numpy.", 6) != 0 || !PyObject_CheckBuffer(object)) return false;
@@ -88,7 +88,8 @@ uint64_t float_to_integer(double x, Kind from, Kind to) {
     const bool wide = from == Kind::float64 || bits == 64;
     return wide ? wrap(uint64_t{1} << (bits < 32 ? 31 : bits - 1), to) : 0;
   }
-  // PTX has no conversion to 8 bits: 16 are made and cut. Numba converts a float16 to the nearest integer, in 8 too.
+  // PTX has no conversion to 8 bits: to 16, then truncated. Numba converts a float16 to the nearest integer, also in 8
+  // bits.
   if (bits == 8 && from != Kind::float16) return wrap(float_to_integer(x, from, sixteen_bits(to)), to);
   const double whole = from == Kind::float16 ? std::nearbyint(x) : std::trunc(x);
   if (is_unsigned(to)) {

@@ -33,7 +33,7 @@ Py_ssize_t argument_count(const Row& row) {
   return row.typing == Typing::fixed ? static_cast<Py_ssize_t>(std::strlen(arguments)) : *arguments - '0';
 }
 
-// The float that the arguments become where the row's typing chooses one for all of them.
+// The float that the arguments are converted to if the row's typing chooses a common one.
 Kind common_kind(Typing typing, const Value* values, Py_ssize_t count) {
   const Kind a = values[0].kind, b = values[count - 1].kind;
   switch (typing) {
@@ -82,8 +82,8 @@ PyObject* box_results(const Value* results, int count) {
   return tuple;
 }
 
-// np.sin(x, out) of whole arrays is NumPy's own: an Array has each element checked. Null with the exception that is set
-// where no argument is an array.
+// For np.sin(x, out) of whole arrays calls NumPy's function: an Array checks each element. If no argument is an array,
+// null with the exception already set.
 PyObject* call_on_arrays(const Row& row, PyObject* const* arguments, Py_ssize_t count) {
   constexpr std::string_view module = "numpy.";
   if (!std::string_view(row.name).starts_with(module) || std::none_of(arguments, arguments + count, is_array)) {
@@ -122,7 +122,7 @@ PyObject* name(PyObject* self, void*) {
   return PyUnicode_FromString(std::strchr(row_of(self).name, '.') + 1);
 }
 
-// Results and arguments as letters; None where the types of the arguments choose.
+// Results and arguments as letters; None if the arguments' types choose.
 PyObject* signature(PyObject* self, void*) {
   const Row& row = row_of(self);
   if (row.typing != Typing::fixed) Py_RETURN_NONE;

@@ -1,5 +1,5 @@
 // Functions on numbers that kernels call by a module's name: math.sqrt, cuda.libdevice.sinf, cuda.popc. Each is a row
-// of a table: its name, how the types of its arguments choose the types it computes in, and what it computes.
+// of a table: its name, how its arguments' types determine the types it computes in, and the computation.
 #pragma once
 
 #include <Python.h>
@@ -11,24 +11,24 @@
 namespace trifold::simulator {
 
 enum class Typing : uint8_t {
-  fixed,            // by the row's signature
-  real,             // an integer becomes float64, float16 float32
-  real_or_half,     // as `real`, but float16 stays
-  joined,           // all become the float that operators would compute in
+  fixed,            // as in the row's signature
+  real,             // integers become float64, float16 becomes float32
+  real_or_half,     // as `real`, but float16 is kept
+  joined,           // all become the float in which operators would compute
   joined_integers,  // as `joined`, but two integers become float64
-  numpy,            // as NumPy's ufuncs: float64 beside it or for integers of 32 bits and more, else float32
-  as_given,         // the function looks at the types itself
+  numpy,            // as NumPy's ufuncs: float64 with a float64 or an integer of 32 bits or more, else float32
+  as_given,         // the function inspects the types itself
 };
 
 struct Row;
 
-// Reads arguments of the row's kinds; writes results and gives their number: more than one make a tuple.
+// Reads arguments of the row's kinds, writes results, and returns their number: several make a tuple.
 using General = int (*)(const Row& row, const Value* arguments, Value* results);
 
 struct Row {
   const char* name;  // "module.function"
   Typing typing;
-  const char* signature;  // results:arguments for `fixed`, else the arguments' number in its place
+  const char* signature;  // results:arguments for `fixed`, else only the number of arguments
   double (*unary)(double) = nullptr;
   double (*binary)(double, double) = nullptr;
   General general = nullptr;
@@ -44,7 +44,7 @@ std::span<const Row> cuda_rows();
 std::span<const Row> libdevice_rows();
 std::span<const Row> rounding_rows();
 
-// Adds `functions`, a dict of all rows' functions by their names, to the module; -1 with an exception.
+// Adds `functions`, a dict of all rows' functions by name, to the module; -1 with an exception.
 int add_device_functions(PyObject* module);
 
 }  // namespace trifold::simulator

@@ -1,11 +1,11 @@
-// The exception that is set, as one object: Python 3.12 changed how it is taken and set again.
+// Gets and sets the current exception as one object: Python 3.12 changed the API.
 #pragma once
 
 #include <Python.h>
 
 namespace trifold::simulator {
 
-// Clears it; new reference to an instance that holds its traceback, null where none is set.
+// Clears it; new reference to an instance that holds its traceback, null if none is set.
 inline PyObject* take_exception() {
 #if PY_VERSION_HEX >= 0x030c0000
   return PyErr_GetRaisedException();

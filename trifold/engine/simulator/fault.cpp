@@ -8,7 +8,7 @@
 namespace trifold::simulator {
 namespace {
 
-// trifold.findings, imported when something is found.
+// trifold.findings, imported at the first finding.
 Object findings_module() {
   return Object(PyImport_ImportModule("trifold.findings"));
 }

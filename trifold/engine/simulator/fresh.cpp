@@ -14,7 +14,7 @@ engine::FreshMemory& fresh_memory() {
 
 namespace {
 
-// An address and a number of bytes; false with an exception.
+// Parses an address and a number of bytes; false with an exception.
 bool read_bytes(PyObject* address, Py_ssize_t size, uintptr_t& begin) {
   begin = reinterpret_cast<uintptr_t>(PyLong_AsVoidPtr(address));
   if (PyErr_Occurred() != nullptr) return false;

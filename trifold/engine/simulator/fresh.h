@@ -1,4 +1,4 @@
-// Memory that torch allocated and did not write, which kernels are given (trifold/simulator/fresh.py).
+// Memory that torch allocated and did not write, passed to kernels (trifold/simulator/fresh.py).
 #pragma once
 
 #include <Python.h>
@@ -7,7 +7,7 @@
 
 namespace trifold::simulator {
 
-// That of this OS thread.
+// The record for this OS thread.
 engine::FreshMemory& fresh_memory();
 
 // Adds note_fresh, forget_fresh, unwritten, note_launch to the extension module; -1 with an exception.

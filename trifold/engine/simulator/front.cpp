@@ -41,7 +41,7 @@ bool truth(PyObject* object) {
   return answer != 0;
 }
 
-// Numba knows shuffles and matches of these four types; another operand becomes the first that holds it (by the typing
+// Numba's shuffles and matches support these four types; another operand becomes the first that holds it (by the typing
 // rules of numba.cuda's shfl_sync_intrinsic: a uint64 becomes a float64).
 Value operand_of(PyObject* object, const char* operation) {
   Value value;
@@ -73,7 +73,7 @@ uint64_t bits(const Value& value) {
   return value.u;
 }
 
-// What a thread yielded: a site, or (site, operation, operand, …).
+// Parses what a thread yielded: a site, or (site, operation, operand, …).
 class Yielded {
  public:
   explicit Yielded(PyObject* tuple) : tuple_(tuple) {}
@@ -190,7 +190,7 @@ PyObject* pair(PyObject* first, bool second) {
   return first == nullptr ? nullptr : Py_BuildValue("NO", first, second ? Py_True : Py_False);
 }
 
-// What the operation that a thread waited for gives it; a new reference.
+// The result of the operation that a thread waited for; a new reference.
 PyObject* answer(Thread& thread) {
   const Request& request = thread.request;
   const engine::Block& block = *thread.block;
@@ -217,7 +217,7 @@ PyObject* answer(Thread& thread) {
   }
 }
 
-// Before a barrier, and at the thread's end.
+// Called before a barrier, and at the thread's end.
 inline void decide(Thread& thread) {
   if (thread.undecided == 0) [[likely]]
     return;
@@ -301,7 +301,7 @@ void PythonFront::warn(const engine::Finding& finding) {
 
 void PythonFront::abandon(Thread& thread) {
   if (auto* const generator = static_cast<PyObject*>(std::exchange(thread.front, nullptr)); generator != nullptr) {
-    // Its finally clauses run, as this thread. What they raise, or wait for, is of no interest any more.
+    // Its finally clauses run as this thread. Their exceptions and waits are ignored.
     engine::current = &thread;
     if (PyObject_HasAttrString(generator, "close")) Py_XDECREF(PyObject_CallMethod(generator, "close", nullptr));
     PyErr_Clear();

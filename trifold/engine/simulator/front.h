@@ -1,5 +1,5 @@
-// Python's side of a launch: each CUDA thread is a call of the kernel's function, or a generator that yields what it
-// waits for.
+// The front end for Python: each CUDA thread is a call of the kernel's function, or a generator that yields the
+// operations at which it waits.
 #pragma once
 
 #include <Python.h>
@@ -11,7 +11,7 @@ namespace trifold::simulator {
 // A Python exception is set; it ends the launch.
 struct PythonError {};
 
-// Numbers of operations in a yield: engine::Operation, and these, which give a pair of answers.
+// Operation numbers in a yield: those of engine::Operation, and these, which return a pair.
 inline constexpr long shuffle_intrinsic = 64;
 inline constexpr long vote_intrinsic = 65;
 

@@ -28,7 +28,7 @@ bool expect(const char* function, Py_ssize_t count, Py_ssize_t expected) {
   return false;
 }
 
-// What the rewriter puts in an operator's place, where Python's own would raise, or grow beyond 64 bits.
+// The rewriter's replacement of an operator if Python's would raise, or exceed 64 bits.
 template <Operator op>
 PyObject* operate(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 2) return expect(symbol(op), count, 2), nullptr;
@@ -66,7 +66,7 @@ PyObject* builtin_abs(PyObject*, PyObject* argument) {
   if (read(argument, value)) return box(absolute(value));
   PyObject* size = PyNumber_Absolute(argument);
   if (size == nullptr || !read(size, value)) return size;
-  Py_DECREF(size);  // of a complex number: NumPy's scalar
+  Py_DECREF(size);  // size of a complex number: NumPy's scalar
   return box(value);
 }
 
@@ -105,8 +105,8 @@ PyObject* to_float64(PyObject*, PyObject* argument) {
   return cast(Kind::float64, argument);
 }
 
-// Two floats go to the GPU's min or max, which takes a NaN for missing and -0 for less than 0. All else is selected by
-// a comparison, in the kind that holds both, from the left: numba/cpython/builtins.py, do_minmax.
+// Two floats use the GPU's min or max, which ignores a NaN and orders -0 below 0. All else is selected by comparisons
+// from the left, in the kind that holds both: numba/cpython/builtins.py, do_minmax.
 Value extreme(const Value& a, const Value& b, bool largest) {
   const Kind kind = unified(a.kind, b.kind);
   const Value left = convert(a, kind), right = convert(b, kind);
@@ -170,7 +170,7 @@ double round_to_digits(double x, const Value& digits) {
   return places >= 0 ? rounded / second / first : rounded * first;
 }
 
-// unified(x, y): x as the one type of a variable that is assigned numbers of both types.
+// unified(x, y): converts x to the type of a variable that is assigned numbers of both types.
 PyObject* unified_number(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   Value values[2];
   if (!read_arguments("unified", arguments, count, 2, values)) return undefined_among(arguments, count);

@@ -11,7 +11,7 @@ namespace trifold::simulator {
 inline float round_to_half(double x) {
   const double size = std::fabs(x);
   if (!(size < 65520.0)) return std::isnan(x) ? static_cast<float>(x) : std::copysign(INFINITY, static_cast<float>(x));
-  // Adding and taking away 2^52 units of the result's last place leaves x rounded to that place.
+  // Adding and subtracting 2^52 units of the result's last place rounds x to that place.
   const int exponent = static_cast<int>(std::bit_cast<uint64_t>(size) >> 52);
   const int smallest_normal = 1023 - 14;
   const uint64_t place = static_cast<uint64_t>((exponent < smallest_normal ? smallest_normal : exponent) - 10 + 52);

@@ -24,7 +24,7 @@ using engine::Thread;
 
 namespace {
 
-// One launch at a time: sites, shared memory and what device code finds are the process's.
+// One launch at a time: sites, shared memory and the state that device code accesses are global.
 PyThread_type_lock launch_lock = nullptr;
 
 // The frame that called launch(), on the OS thread that launches.
@@ -42,7 +42,7 @@ void raise_launch_error(const std::string& problem, const std::string& remedy) {
   Py_XDECREF(errors);
 }
 
-// Holds the launch lock, the launching frame and what the launch leaves behind when it ends.
+// Holds the launch lock, the launching frame and the remaining state of a launch.
 class Turn {
  public:
   // False with an exception.
@@ -63,7 +63,7 @@ class Turn {
     holds_ = launching = true;
     launching_frame = Py_XNewRef(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
     forget_sites();
-    // Each thread's generator and its tuples are objects to search, but none of them is part of a cycle.
+    // The garbage collector would search each thread's generator and tuples, none of which is part of a cycle.
     collects_ = PyGC_Disable() != 0;
     return true;
   }
@@ -80,10 +80,10 @@ class Turn {
 
  private:
   bool holds_ = false;
-  bool collects_ = false;  // the process's garbage collector is on
+  bool collects_ = false;  // whether the process's garbage collector is enabled
 };
 
-// Ends the threads that a failed launch leaves and gives the blocks' memory back, without touching the exception.
+// Ends the threads that a failed launch leaves and frees the blocks' memory, without touching the exception.
 void clean_up(const engine::Execution& execution) {
   PyObject* const exception = take_exception();
   for (const auto& block : execution.blocks()) {
@@ -95,7 +95,7 @@ void clean_up(const engine::Execution& execution) {
   set_exception(exception);
 }
 
-// A thread of this block that waits, to show a fault of several threads at a line of the kernel.
+// A waiting thread of this block, to show a fault of several threads at a line of the kernel.
 Thread* waiting_thread(Thread& running) {
   if (running.front != nullptr) return &running;
   for (Thread& thread : running.block->threads)
@@ -103,7 +103,7 @@ Thread* waiting_thread(Thread& running) {
   return nullptr;
 }
 
-// Raises the exception that is set at the line where a thread waits: a traceback and a debugger then show it.
+// Raises the current exception at the line where a thread waits, so that tracebacks and debuggers show it.
 void raise_at_waiting_thread() {
   Thread* const thread = engine::current != nullptr ? waiting_thread(*engine::current) : nullptr;
   if (thread == nullptr) return;
@@ -115,14 +115,14 @@ void raise_at_waiting_thread() {
     Py_DECREF(exception);
     set_exception(raised);
   } else {
-    Py_XDECREF(raised);  // the kernel caught it: it ends the launch nevertheless
+    Py_XDECREF(raised);  // the kernel caught it, but the launch ends nevertheless
     set_exception(exception);
   }
 }
 
 engine::Policy policy;
 
-// Whether a finding has ended the launch, and the program keeps going.
+// Whether a finding has ended the launch, but the program continues.
 bool is_passed_over(PyObject* exception) {
   if (!policy.keep_going) return false;
   const Object findings(PyImport_ImportModule("trifold.findings"));
@@ -130,8 +130,8 @@ bool is_passed_over(PyObject* exception) {
   return type && PyErr_GivenExceptionMatches(exception, type.get()) != 0;
 }
 
-// Records those after which the launch has gone on. False with an exception: one of them is a warning, which is an
-// error here.
+// Records the findings after which the launch continued. False with an exception: one is a warning, and warnings are
+// errors.
 bool record_all(const engine::Tally& tally) {
   PyObject* first = nullptr;
   for (const engine::Finding& finding : tally.findings()) {
@@ -210,7 +210,7 @@ constexpr uint64_t block_limit = 1024;
 bool product_within(std::initializer_list<uint32_t> factors, uint64_t limit) {
   uint64_t product = 1;
   for (const uint32_t factor : factors)
-    if ((product *= factor) > limit) return false;  // the limit and the factors have 32 bits
+    if ((product *= factor) > limit) return false;  // limit and factors have 32 bits, so this cannot overflow
   return true;
 }
 

@@ -1,4 +1,4 @@
-// cuda.libdevice.* and cuda.fp16.*: C's functions at the widths that NVIDIA's library gives them.
+// cuda.libdevice.* and cuda.fp16.*: C's functions at the widths of NVIDIA's library.
 #include <bit>
 #include <cstdlib>
 
@@ -36,11 +36,11 @@ constexpr Row with(const char* name, const char* signature, General function, in
   return {name, Typing::fixed, signature, nullptr, nullptr, function, option};
 }
 
-// Puts a real in a result of whatever width its kind has.
+// Stores a real in a result, at the width of its kind.
 int give(Value* results, double x) {
   return results[0] = convert(of_double(x), results[0].kind), 1;
 }
-// An integer likewise.
+// The same for an integer.
 int give_bits(Value* results, uint64_t bits) {
   return results[0].u = wrap(bits, results[0].kind), 1;
 }
@@ -102,7 +102,7 @@ int reverse(const Row&, const Value* a, Value* r) {
   return give_bits(r, to);
 }
 
-// Each of the selector's four nibbles takes one of eight bytes by its low three bits.
+// Each of the selector's four nibbles selects one of eight bytes by its low three bits.
 int permute_bytes(const Row&, const Value* a, Value* r) {
   const uint64_t bytes = uint64_t{low(a[1])} << 32 | low(a[0]);
   uint32_t result = 0;
@@ -180,7 +180,7 @@ int next_after(const Row&, const Value* a, Value* r) {
 int fused(const Row&, const Value* a, Value* r) {
   if (a[0].kind == Kind::float64) return give(r, std::fma(a[0].d, a[1].d, a[2].d));
   if (a[0].kind == Kind::float32) return r[0].f = std::fma(a[0].f, a[1].f, a[2].f), 1;
-  return give(r, as_double(a[0]) * as_double(a[1]) + as_double(a[2]));  // float16: exact in double but for its rounding
+  return give(r, as_double(a[0]) * as_double(a[1]) + as_double(a[2]));  // float16: exact in double before rounding
 }
 
 int bessel(const Row& row, const Value* a, Value* r) {
@@ -188,7 +188,7 @@ int bessel(const Row& row, const Value* a, Value* r) {
   return give(r, row.option == 'j' ? ::jn(order, as_double(a[1])) : ::yn(order, as_double(a[1])));
 }
 
-// With the sign and the low three bits of the quotient.
+// Also returns the sign and the low three bits of the quotient.
 int remainder_and_quotient(const Row&, const Value* a, Value* r) {
   int quotient = 0;
   const double rest = std::remquo(as_double(a[0]), as_double(a[1]), &quotient);

@@ -20,7 +20,7 @@ constexpr Row general(const char* name, const char* count, General function, int
   return {name, Typing::as_given, count, nullptr, nullptr, function, option};
 }
 
-// Where a function of Numba's has a float32 and a float64 form and takes the narrower that holds its argument.
+// For functions for which Numba has a float32 and a float64 form and uses the narrower that holds the argument.
 Kind single_or_double(const Value& a) {
   return promotes_to_float32(a.kind) ? Kind::float32 : Kind::float64;
 }
@@ -72,7 +72,7 @@ int modf(const Row&, const Value* a, Value* results) {
   return 2;
 }
 
-// NumPy's takes uint16 to float32 as well.
+// NumPy's form converts uint16 to float32 too.
 int ldexp(const Row& row, const Value* a, Value* results) {
   const bool single = promotes_to_float32(a[0].kind) || (row.option == 'n' && a[0].kind == Kind::uint16);
   const auto exponent = static_cast<int>(convert(a[1], Kind::int32).i);
@@ -81,7 +81,7 @@ int ldexp(const Row& row, const Value* a, Value* results) {
   return 1;
 }
 
-// An exponent of at most 32 signed bits has forms of its own, by squaring; a float32 base takes uint16 there too.
+// Exponents of at most 32 signed bits have forms by squaring; there, a uint16 base becomes float32 too.
 int math_power(const Row&, const Value* a, Value* results) {
   const Kind base = a[0].kind, exponent = a[1].kind;
   const bool small = is_signed(exponent) && exponent != Kind::int64;
@@ -104,7 +104,7 @@ int fused(const Row&, const Value* a, Value* results) {
   return 1;
 }
 
-// The integer type that Numba's declarations of popc, clz and ffs give: a number that is none becomes int8.
+// The integer type in Numba's declarations of popc, clz and ffs: other numbers become int8.
 Value counted(const Value& a) {
   return is_integer(a.kind) && a.kind != Kind::boolean ? a : convert(a, Kind::int8);
 }
@@ -130,7 +130,7 @@ int first_set(const Row&, const Value* a, Value* results) {
   return 1;
 }
 
-// Only uint64 has the long form; int64, so a literal too, is cut to 32 bits.
+// Only uint64 has the long form; int64, and so a literal, is truncated to 32 bits.
 int reversed(const Row&, const Value* a, Value* results) {
   const Kind kind = a[0].kind == Kind::uint64 ? Kind::uint64 : Kind::uint32;
   uint64_t from = convert(a[0], kind).u, to = 0;
@@ -145,7 +145,7 @@ int selected(const Row&, const Value* a, Value* results) {
   return 1;
 }
 
-// NumPy's ufuncs that are operators, in the type that holds both operands and not in Numba's 64 bits.
+// NumPy's ufuncs for operators, computed in the type that holds both operands rather than in Numba's 64 bits.
 int ufunc(const Row& row, const Value* a, Value* results) {
   const auto op = static_cast<Operator>(row.option);
   Kind kind = numpy_result(a[0].kind, a[1].kind);
@@ -192,7 +192,7 @@ int ufunc_whole(const Row& row, const Value* a, Value* results) {
   return 1;
 }
 
-// maximum and minimum hand a NaN on, fmax and fmin drop it.
+// maximum and minimum propagate a NaN, fmax and fmin ignore it.
 int ufunc_extreme(const Row& row, const Value* a, Value* results) {
   const Kind kind = numpy_result(a[0].kind, a[1].kind);
   const Value left = convert(a[0], kind), right = convert(a[1], kind);

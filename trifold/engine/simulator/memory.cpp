@@ -10,7 +10,7 @@
 namespace trifold::simulator {
 namespace {
 
-// What names a type to what it is. The keys stay alive with the table.
+// Element types by the objects that name them. The table keeps its keys alive.
 std::unordered_map<PyObject*, ElementType> types;
 
 bool long_attribute(PyObject* object, const char* name, Py_ssize_t& value) {
@@ -34,7 +34,7 @@ Kind kind_of(char kind, Py_ssize_t size) {
   }
 }
 
-// The first dtype that is equal to this one; it lives as long as the process.
+// The first dtype seen that equals this one; it has static lifetime.
 PyObject* canonical(PyObject* dtype) {
   static PyObject* const known = PyDict_New();
   return known == nullptr ? nullptr : PyDict_SetDefault(known, dtype, dtype);
@@ -60,7 +60,7 @@ std::string_view text(const Object& string) {
   return characters == nullptr ? std::string_view() : characters;
 }
 
-// A Numba type through Numba's own table: of numba-cuda, where it is installed, or of Numba.
+// Looks up a Numba type in Numba's own table: numba-cuda's if it is installed, else Numba's.
 Object dtype_of_numba_type(PyObject* named) {
   for (const char* const module : {"numba.cuda.np.numpy_support", "numba.np.numpy_support"}) {
     PyErr_Clear();
@@ -76,7 +76,7 @@ Object dtype_of(PyObject* named) {
   if (!numpy) return Object();
   if (PyType_Check(named)) {
     const Object module(PyObject_GetAttrString(named, "__module__"));
-    if (text(module) == "trifold._simulator") {  // a class of scalar.h: it has the name of NumPy's
+    if (text(module) == "trifold._simulator") {  // a class of scalar.h, which has the name of NumPy's
       const Object name(PyObject_GetAttrString(named, "__name__"));
       return Object(name ? PyObject_CallMethod(numpy.get(), "dtype", "O", name.get()) : nullptr);
     }
@@ -136,7 +136,7 @@ bool element_type(PyObject* named, ElementType& type) {
   ElementType described;
   if (!describe(named, described)) return false;
   type = described;
-  // A dtype that equals a known one is not kept: programs make them by the thousand.
+  // A dtype that equals a known one is not kept: programs create thousands.
   const bool is_record_dtype = described.record && Py_TYPE(named) == Py_TYPE(described.dtype);
   const bool lasts = !is_record_dtype || named == described.dtype;
   if (lasts) types.emplace(Py_NewRef(named), described);

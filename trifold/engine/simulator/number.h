@@ -1,4 +1,4 @@
-// The Python objects behind scalar.h's values, and the conversions between kinds.
+// The Python objects that hold scalar.h's values, and the conversions between kinds.
 #pragma once
 
 #include <Python.h>
@@ -15,7 +15,7 @@ struct Number {
   PyObject_HEAD Value value;
 };
 
-// One class for each kind but boolean, bfloat16 and float64, at the kind's place.
+// One class per kind, except boolean, bfloat16 and float64, at the kind's index.
 extern PyTypeObject number_types[kind_count];
 
 inline PyTypeObject* type_of(Kind kind) {
@@ -33,7 +33,7 @@ inline bool is_float32(PyObject* object) {
   return Py_TYPE(object) == type_of(Kind::float32);
 }
 
-// Freed numbers wait here for the next one of any class: they all have one size.
+// A free list for numbers of all classes, which have one size.
 struct FreeNumbers {
   static constexpr int capacity = 512;
   Number* kept[capacity];
@@ -124,11 +124,11 @@ inline bool is_true(const Value& value) {
 
 Value load_value(Kind kind, const char* p);
 void store_value(Kind kind, char* p, const Value& value);
-Kind kind_of_format(const char* format, size_t size);  // of a buffer; `other` where it is none of ours
+Kind kind_of_format(const char* format, size_t size);  // of a buffer; `other` for unsupported formats
 const char* kind_name(Kind kind);
 
-// A float to an integer of this kind as PTX's cvt does it: toward zero, clamped; a NaN gives 0, or the lowest bit
-// pattern of the sign where either side has 64 bits (PTX ISA, "cvt").
+// Converts a float to an integer of this kind as PTX's cvt does: toward zero, clamped; a NaN becomes 0, or the sign bit
+// alone if either side has 64 bits (PTX ISA, "cvt").
 uint64_t float_to_integer(double x, Kind from, Kind to);
 
 // The low 64 bits of a number as an integer of this kind, sign- or zero-extended.
@@ -137,7 +137,7 @@ inline int64_t as_int64(const Value& value) {
   return is_integer(value.kind) ? value.i : static_cast<int64_t>(as_integer(value, Kind::int64));
 }
 
-// The low bits that this kind has, extended to 64 by its sign.
+// The low bits of this kind, sign-extended to 64.
 constexpr uint64_t wrap(uint64_t bits, Kind kind) {
   switch (kind) {
     case Kind::boolean: return bits != 0;

@@ -1,4 +1,4 @@
-// A Python object that is owned here and given back at the end of the scope.
+// An owned Python reference, released at the end of the scope.
 #pragma once
 
 #include <Python.h>
@@ -29,7 +29,7 @@ class Object {
   PyObject* object_ = nullptr;
 };
 
-// A static type to fill in.
+// A static type to be initialised.
 inline PyTypeObject blank_type(const char* name, const char* documentation) {
   static const PyVarObject head[] = {PyVarObject_HEAD_INIT(nullptr, 0)};
   PyTypeObject type{};

@@ -1,4 +1,4 @@
-// Records: an element of a structured array, whose fields are accesses of their own.
+// Records: elements of a structured array, whose fields are accessed and checked separately.
 #include "array.h"
 
 namespace trifold::simulator {
@@ -62,7 +62,7 @@ int record_set(PyObject* object, PyObject* key, PyObject* value) {
   return -1;
 }
 
-// A field hides what else has its name, as in Numba.
+// A field hides an attribute of the same name, as in Numba.
 PyObject* record_getattr(PyObject* object, PyObject* name) {
   const Object field = field_of(object, name);
   if (field || PyErr_Occurred() != nullptr) return value_of(field);

@@ -12,7 +12,7 @@ namespace {
 constexpr int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_UPWARD, FE_DOWNWARD};
 constexpr const char* suffixes[] = {"_rn", "_rz", "_ru", "_rd"};
 
-// The mode holds while one operation runs whose operands the compiler cannot see through.
+// Sets the rounding mode while one operation runs, whose operands are opaque to the compiler.
 template <typename Function>
 auto rounded(int mode, Function function) {
   std::fesetround(mode);
@@ -69,7 +69,7 @@ int to_float(const Row& row, const Value* values, Value* results) {
   return 1;
 }
 
-// From a float to an integer of the row's result; `natural`: the bits of the unsigned one.
+// From a float to an integer of the row's result type; `natural`: to the bits of the unsigned type.
 template <bool natural>
 int to_integer(const Row& row, const Value* values, Value* results) {
   const double x = as_double(values[0]);
@@ -110,7 +110,7 @@ constexpr Form forms[] = {
     {"float2ll", "l:f", to_integer<false>},        {"float2ull", "l:f", to_integer<true>},
 };
 
-// Forms that round to nearest only, and have no other.
+// Operations that only exist with rounding to nearest.
 constexpr Row nearest_only[] = {
     {"libdevice.int2double_rn", Typing::fixed, "d:i", nullptr, nullptr, to_float<double, false>, FE_TONEAREST},
     {"libdevice.uint2double_rn", Typing::fixed, "d:i", nullptr, nullptr, to_float<double, true>, FE_TONEAREST},
@@ -123,7 +123,7 @@ constexpr Row nearest_only[] = {
 }  // namespace
 
 std::span<const Row> rounding_rows() {
-  static std::deque<std::string> names;  // addresses stay
+  static std::deque<std::string> names;  // addresses are stable
   static const std::vector<Row> rows = [] {
     std::vector<Row> made(std::begin(nearest_only), std::end(nearest_only));
     for (const Form& form : forms)

@@ -1,4 +1,4 @@
-// The classes of typed numbers: slots, attributes, how they print.
+// The classes of typed numbers: slots, attributes, formatting.
 #include <bit>
 #include <charconv>
 #include <cstring>
@@ -114,7 +114,7 @@ PyObject* rich_compare(PyObject* left, PyObject* right, int op) {
   }
 }
 
-// The shortest digits that give this float16 or float32 again, as Python writes a float.
+// The shortest digits that identify this float16 or float32, in Python's format.
 std::string shortest(const Value& value) {
   if (std::isnan(value.f)) return "nan";
   if (std::isinf(value.f)) return value.f < 0 ? "-inf" : "inf";
@@ -126,7 +126,7 @@ std::string shortest(const Value& value) {
     std::from_chars(digits, end, again);
     if (round_to_half(again) == value.f) break;
   }
-  // These digits as a double print as themselves: repr() of the double finds the same shortest ones.
+  // These digits, read as a double, print unchanged: repr() finds the same shortest ones.
   double same = 0;
   std::from_chars(digits, end, same);
   char* text = PyOS_double_to_string(same, 'r', 0, Py_DTSF_ADD_DOT_0, nullptr);
@@ -185,7 +185,7 @@ PyObject* view_as(PyObject* self, PyObject* target) {
   return view(nullptr, both, 2);
 }
 
-// A 0-d buffer: NumPy makes an array of the same type of it.
+// A 0-d buffer, from which NumPy makes an array of the same type.
 int get_buffer(PyObject* self, Py_buffer* buffer, int flags) {
   static constexpr char formats[kind_count][2] = {"?", "b", "h", "i", "q", "B", "H", "I", "Q", "e", "", "f", "d"};
   const Value& value = value_of(self);
@@ -243,7 +243,7 @@ PyNumberMethods slots(bool integer) {
 PyNumberMethods integer_slots = slots(true);
 PyNumberMethods real_slots = slots(false);
 
-// As numba-cuda has it: cuda.popc, whose result has the number's own type.
+// As in numba-cuda: cuda.popc, with a result of the number's own type.
 PyObject* bit_count(PyObject* self, PyObject*) {
   const Value& value = value_of(self);
   const uint64_t bits = value.u << (64 - 8 * item_size(value.kind));
@@ -291,7 +291,7 @@ PyTypeObject make_type(Kind kind, const char* name, const char* documentation) {
   return type;
 }
 
-// What integers have and floats have not; two tables of methods would repeat the others.
+// The methods that integers have and floats lack; a second table would repeat the first.
 int add_integer_methods(PyTypeObject* type) {
   for (PyMethodDef* method = integer_methods; method->ml_name != nullptr; ++method) {
     PyObject* const descriptor = PyDescr_NewMethod(type, method);
@@ -302,7 +302,7 @@ int add_integer_methods(PyTypeObject* type) {
   return 0;
 }
 
-// NumPy's own operators leave the operation to a class that says it outranks them.
+// NumPy's operators defer to a class with a higher __array_priority__.
 int outrank_numpy(PyTypeObject* type) {
   PyObject* priority = PyFloat_FromDouble(1e6);
   const int failed = priority == nullptr || PyDict_SetItemString(type->tp_dict, "__array_priority__", priority) != 0;

@@ -1,6 +1,6 @@
-// Typed numbers of the simulator: what an element of an array is in a kernel, and what arithmetic on it gives.
+// Typed numbers of the simulator: the types of array elements in a kernel, and of results of arithmetic.
 //
-// A value has Numba's type for the GPU, in the Python object that serves it fastest:
+// A value has Numba's type for the GPU, in the fastest Python object for it:
 //   float64   Python float
 //   boolean   Python bool
 //   int64     Python int where |v| < 2^31, else the class `int64`: sums of small ones cannot leave 64 bits unseen
@@ -46,7 +46,7 @@ constexpr bool is_unsigned(Kind kind) {
 }
 constexpr bool is_integer(Kind kind) {
   return kind <= Kind::uint64;
-}  // bool counts, as in Numba's arithmetic
+}  // includes bool, as in Numba's arithmetic
 constexpr bool is_floating(Kind kind) {
   return kind >= Kind::float16 && kind <= Kind::float64;
 }
@@ -61,8 +61,8 @@ struct Value {
   };
 };
 
-// A Python number, a number of this module, or a NumPy scalar. False without an exception if it is none of them
-// (complex numbers too). A Python int of 2^63 and more is a uint64, one beyond 64 bits is reduced to its low 64.
+// Reads a Python number, a number of this module, or a NumPy scalar. False without an exception if it is none of these
+// (complex numbers too). A Python int of 2^63 or more is a uint64, one beyond 64 bits is reduced to its low 64.
 bool read(PyObject* object, Value& value);
 
 // An integer of any of those kinds as an index; false without an exception if it is none. A uint64 is reinterpreted.
@@ -71,11 +71,11 @@ bool read_index(PyObject* object, int64_t& index);
 // New reference; null with an exception only when memory is exhausted. `other` is not a value.
 PyObject* box(const Value& value);
 
-// The same value as another kind: wraps, truncates, rounds as the GPU does.
+// The value converted to another kind: wrapped, truncated or rounded as on the GPU.
 Value convert(const Value& value, Kind kind);
 
-// Memory to a typed object and back; `p` need not be aligned. store() converts as Numba's setitem does and sets
-// TypeError (-1) where the object is no number.
+// Loads memory as a typed object, and stores one; `p` need not be aligned. store() converts as Numba's setitem does and
+// sets TypeError (-1) if the object is not a number.
 PyObject* load(Kind kind, const char* p);
 int store(Kind kind, char* p, PyObject* object);
 
@@ -85,19 +85,19 @@ enum class AtomicOp : uint8_t {
   bit_and,
   bit_or,
   bit_xor,
-  inc,  // 0 after the operand has been reached
-  dec,  // the operand after 0, or from above the operand
+  inc,  // wraps to 0 after the operand
+  dec,  // wraps to the operand after 0, and from above it
   exchange,
-  max,  // a NaN operand or content is kept as the GPU keeps it
+  max,  // handles NaN as the GPU does
   min,
-  nanmax,  // a NaN counts as missing
+  nanmax,  // ignores NaN
   nanmin,
-  compare_and_swap,  // writes `value` where the content equals `compare`
+  compare_and_swap,  // writes `value` if memory equals `compare`
 };
 
-// What is at `p` before the operation, typed; `changed` says whether memory was written (a failed compare_and_swap is
-// only a read). `compare` is null except for compare_and_swap. Null with TypeError where Numba has no such atomic for
-// this kind or the operand is no number.
+// Returns the content of `p` before the operation, typed; `changed`: whether memory was written (a failed
+// compare_and_swap is only a read). `compare` is null except for compare_and_swap. Null with TypeError if Numba has no
+// such atomic for this kind or the operand is not a number.
 PyObject* atomic(AtomicOp operation, Kind kind, char* p, PyObject* value, PyObject* compare, bool& changed);
 
 // Adds the classes and functions of this part to the extension module; -1 with an exception.

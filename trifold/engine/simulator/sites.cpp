@@ -12,7 +12,7 @@ namespace {
 
 // A site of the launch: an instruction of a code object, or a registered line.
 struct Entry {
-  PyCodeObject* code = nullptr;  // owned; null: registered
+  PyCodeObject* code = nullptr;  // owned; null: a registered line
   int instruction = 0;           // offset in bytes, or the registered number
 };
 
@@ -20,9 +20,9 @@ std::vector<Entry> entries(1);  // entry 0 is the unknown site
 std::map<std::pair<PyCodeObject*, int>, Site> known;
 
 std::vector<SiteLocation> locations(1);  // of registered numbers
-std::vector<Site> site_of_number(1);     // in this launch; 0: not met yet
+std::vector<Site> site_of_number(1);     // in this launch; 0: not used yet
 
-// What current_site() found last for an instruction.
+// The last instruction and result of current_site().
 struct Recent {
   PyCodeObject* code = nullptr;
   int instruction = 0;
@@ -36,7 +36,7 @@ Site add(Entry entry) {
   return static_cast<Site>(entries.size() - 1);
 }
 
-// Code that was typed is a module's; a kernel's is a function's.
+// Typed code is a module's; a kernel's is a function's.
 bool is_typed(const PyCodeObject* code) {
   return PyUnicode_CompareWithASCIIString(code->co_name, "<module>") == 0;
 }
@@ -47,7 +47,7 @@ Site intern(PyCodeObject* code, int instruction) {
   if (!fresh) return at->second;
   at->second = add({code, instruction});
   if (at->second == 0) {
-    known.erase(at);  // the table is full, and the code object may go away
+    known.erase(at);  // the table is full, and the code object may be freed
     return 0;
   }
   Py_INCREF(code);
@@ -94,13 +94,13 @@ Site current_site() {
   PyFrameObject* const frame = PyEval_GetFrame();
   if (frame == nullptr) return 0;
   PyCodeObject* const code = PyFrame_GetCode(frame);
-  Py_DECREF(code);  // the running frame holds it
+  Py_DECREF(code);  // the running frame keeps it alive
   const int instruction = PyFrame_GetLasti(frame);
   const auto hash = reinterpret_cast<uintptr_t>(code) / 64 + static_cast<uintptr_t>(instruction) / 2;
   Recent& last = recent[hash % recent.size()];
   if (last.code == code && last.instruction == instruction) return last.site;
   const Site site = intern(code, instruction);
-  if (site != prompt_site) last = {code, instruction, site};  // that code is soon gone, and another one in its place
+  if (site != prompt_site) last = {code, instruction, site};  // typed code is freed soon, and its address reused
   return site;
 }
 

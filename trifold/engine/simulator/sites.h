@@ -1,4 +1,4 @@
-// Where in the user's source something happened: a site is a line, numbered within a launch.
+// Sites: lines of the user's source, numbered within a launch.
 #pragma once
 
 #include <Python.h>
@@ -17,18 +17,18 @@ struct SiteLocation {
   std::string function;
 };
 
-// The site of a statement that someone types at a debugger's prompt: its accesses are not the kernel's.
+// The site of a statement typed at a debugger's prompt: its accesses are not the kernel's.
 inline constexpr Site prompt_site = 0xFFFF;
 
-// The site of the Python frame that runs; 0 where there is none or the launch's table is full.
+// The site of the running Python frame; 0 if there is none or the launch's table is full.
 Site current_site();
-// The launch's site for a number that register_site gave out; 0 where it gave out none such.
+// The launch's site for a number returned by register_site; 0 for other numbers.
 Site registered_site(long number);
-// The number under which the running frame's line is registered now, if it was not before; 0 where there is no frame.
+// Registers the running frame's line, unless it already is, and returns its number; 0 if there is no frame.
 int current_number();
 SiteLocation describe(Site site);
 
-// Forgets all sites that a launch met; registered ones keep their numbers.
+// Forgets all sites of a launch; registered ones keep their numbers.
 void forget_sites();
 
 int add_sites(PyObject* module);

@@ -21,14 +21,15 @@ std::string place_of(const engine::Thread& thread) {
   return "tid=" + list(thread.block->launch->block.at(thread.index)) + " ctaid=" + list(thread.block->index);
 }
 
-// Findings name their threads themselves, and what is no Exception (KeyboardInterrupt) is not about the kernel.
+// Findings name their threads themselves, and exceptions not derived from Exception (KeyboardInterrupt) do not concern
+// the kernel.
 bool names_its_thread(PyObject* exception) {
   return PyErr_GivenExceptionMatches(exception, PyExc_Exception) == 0 ||
          PyErr_GivenExceptionMatches(exception, PyExc_Warning) != 0 || PyObject_HasAttrString(exception, "findings");
 }
 
-// The same type of exception with another message, and all else that hangs on the old one. Null without an exception
-// where the type cannot be made from a message.
+// The same type of exception with another message, and the attributes of the old one. Null without an exception if the
+// type cannot be constructed from a message.
 PyObject* with_message(PyObject* exception, const std::string& message) {
   PyObject* const made = PyObject_CallFunction(reinterpret_cast<PyObject*>(Py_TYPE(exception)), "s", message.c_str());
   if (made == nullptr || Py_TYPE(made) != Py_TYPE(exception)) {
@@ -54,7 +55,7 @@ void add_note(PyObject* exception, const std::string& note) {
 struct Seam {
   PyObject ob_base;
   PyObject* function;
-  PyObject* folder;  // str: code in here is the simulator's; null: nothing is
+  PyObject* folder;  // str: code in this folder is the simulator's; null: none is
 };
 
 PyTypeObject seam_type;
@@ -68,7 +69,7 @@ bool lies_in(PyObject* traceback, std::string_view folder) {
   return inside;
 }
 
-// Takes the simulator's frames out of the traceback of the exception that is set.
+// Removes the simulator's frames from the traceback of the current exception.
 void strip(const Seam& seam) {
   const char* const folder = seam.folder != nullptr ? PyUnicode_AsUTF8(seam.folder) : nullptr;
   if (folder == nullptr || std::getenv("TRIFOLD_ENGINE_TRACEBACK") != nullptr) return;
@@ -78,7 +79,7 @@ void strip(const Seam& seam) {
   for (PyObject* part = whole; part != nullptr;
        part = reinterpret_cast<PyObject*>(reinterpret_cast<PyTracebackObject*>(part)->tb_next))
     if (!lies_in(part, folder)) kept.push_back(part);
-  // The parts are joined anew from the last to the first: each holds the one that follows it.
+  // Links the parts anew from the last to the first: each holds the one that follows it.
   for (PyObject* const part : kept) Py_INCREF(part);
   PyObject* next = Py_NewRef(Py_None);
   while (!kept.empty()) {
@@ -94,8 +95,8 @@ void strip(const Seam& seam) {
   set_exception(exception);
 }
 
-// Runs a generator that yields the arguments of launch(), each time: while a kernel runs, a debugger finds no frame of
-// the simulator below it. Steals the reference; returns what the generator does, null with an exception.
+// Runs a generator that yields the arguments of each launch(): while a kernel runs, a debugger finds no frame of the
+// simulator below it. Steals the reference; returns the generator's result, null with an exception.
 PyObject* run_launches(PyObject* generator) {
   PyObject* sent = Py_NewRef(Py_None);
   PyObject* request = nullptr;
@@ -120,7 +121,7 @@ PyObject* run_launches(PyObject* generator) {
 PyObject* call_seam(PyObject* self, PyObject* arguments, PyObject* keywords) {
   const auto& seam = *reinterpret_cast<Seam*>(self);
   PyObject* result = PyObject_Call(seam.function, arguments, keywords);
-  // Inside a kernel a generator is a device function's, for its caller.
+  // Inside a kernel, a generator is the result of a device function, for its caller.
   if (result != nullptr && engine::current == nullptr && PyGen_CheckExact(result)) result = run_launches(result);
   if (result == nullptr) strip(seam);
   return result;
@@ -150,7 +151,7 @@ PyObject* seam_attribute(PyObject* self, PyObject* name) {
   return PyObject_GetAttr(reinterpret_cast<Seam*>(self)->function, name);
 }
 
-// The folder of a function's source with a slash at its end; null without an exception where it has none.
+// The folder of a function's source with a trailing slash; null without an exception if it has none.
 PyObject* source_folder(PyObject* function) {
   PyObject* const code = PyObject_GetAttrString(function, "__code__");
   PyObject* const file = code != nullptr ? PyObject_GetAttrString(code, "co_filename") : nullptr;
@@ -159,7 +160,7 @@ PyObject* source_folder(PyObject* function) {
   PyObject* folder = nullptr;
   if (text != nullptr) {
     const std::string_view path(text);
-    const size_t length = path.rfind('/') + 1;  // 0 where there is no slash
+    const size_t length = path.rfind('/') + 1;  // 0 if there is no slash
     if (length != 0) folder = PyUnicode_FromStringAndSize(text, static_cast<Py_ssize_t>(length));
   }
   Py_XDECREF(file);

@@ -1,4 +1,4 @@
-// Exceptions of a kernel as its author wants to see them: with the CUDA thread, and without the simulator's frames.
+// Exceptions of a kernel as presented to its author: with the CUDA thread, and without the simulator's frames.
 #pragma once
 
 #include <Python.h>
@@ -7,7 +7,7 @@
 
 namespace trifold::simulator {
 
-// Puts the thread's coordinates in front of the message of the exception that is set, as Numba's simulator does.
+// Prepends the thread's coordinates to the message of the current exception, as Numba's simulator does.
 void name_thread(const engine::Thread& thread);
 
 int add_traceback(PyObject* module);

@@ -1,5 +1,5 @@
-// Numba's types of results: which kind an operator computes in and gives for two kinds of operands. The rules stand
-// here once; a test compares them with Numba's own signatures for every operator and pair.
+// Numba's result types: the kind in which an operator computes, and of its result, for two kinds of operands. The only
+// copy of these rules; a test compares them with Numba's own signatures for every operator and pair.
 #pragma once
 
 #include "scalar.h"
@@ -21,18 +21,18 @@ enum class Operator : uint8_t {
   bit_xor,
 };
 
-// Integers compute in 64 bits; the result is unsigned only where both operands are.
+// Integers compute in 64 bits; the result is unsigned only if both operands are.
 constexpr Kind integer_result(Kind a, Kind b) {
   return is_unsigned(a) && is_unsigned(b) ? Kind::uint64 : Kind::int64;
 }
 
-// Exactly representable in float32, as Numba sees it: uint16 is not on its list.
+// Exactly representable in float32 according to Numba, whose list omits uint16.
 constexpr bool promotes_to_float32(Kind kind) {
   return kind == Kind::boolean || kind == Kind::int8 || kind == Kind::int16 || kind == Kind::uint8 ||
          kind == Kind::float16 || kind == Kind::float32;
 }
 
-// Of two kinds of which one is a float. With `half`, float16 stays float16 beside itself, bool and int8.
+// For two kinds of which one is a float. With `half`, float16 is kept with itself, bool and int8.
 constexpr Kind float_result(Kind a, Kind b, bool half) {
   if (!promotes_to_float32(a) || !promotes_to_float32(b)) return Kind::float64;
   const auto stays_half = [](Kind kind) {
@@ -41,14 +41,14 @@ constexpr Kind float_result(Kind a, Kind b, bool half) {
   return half && stays_half(a) && stays_half(b) ? Kind::float16 : Kind::float32;
 }
 
-// The one kind that holds both, by which Numba compares and gives a variable its type. Its scale for floats differs
-// from that of operators: uint16 goes with float32, uint8 with float16.
+// The common kind by which Numba compares two kinds and types variables. Unlike for operators, uint16 combines with
+// float32, and uint8 with float16.
 constexpr Kind unified(Kind a, Kind b) {
   if (a == b) return a;
   if (is_floating(a) || is_floating(b)) {
     const auto width = [](Kind kind) -> size_t {
       if (kind == Kind::boolean) return 1;
-      return is_floating(kind) ? item_size(kind) / 2 : item_size(kind);  // bytes of integer that it holds
+      return is_floating(kind) ? item_size(kind) / 2 : item_size(kind);  // bytes of the widest integer that it holds
     };
     const size_t needed = width(a) > width(b) ? width(a) : width(b);
     if (a == Kind::float64 || b == Kind::float64 || needed > 2) return Kind::float64;
@@ -67,7 +67,7 @@ constexpr Kind unified(Kind a, Kind b) {
   }
 }
 
-// `other` where Numba has no such operation.
+// `other` if Numba has no such operation.
 constexpr Kind result_kind(Operator op, Kind a, Kind b) {
   const bool integers = is_integer(a) && is_integer(b);
   switch (op) {
@@ -98,7 +98,7 @@ constexpr Kind divmod_kind(Kind a, Kind b) {
   return is_unsigned(kind) ? Kind::uint64 : Kind::int64;
 }
 
-// The float that a NumPy ufunc computes in: a float operand outweighs integers of any width.
+// The float in which a NumPy ufunc computes: a float operand outweighs integers of any width.
 constexpr Kind numpy_float(Kind a, Kind b) {
   if (a == Kind::float64 || b == Kind::float64) return Kind::float64;
   if (is_floating(a) || is_floating(b)) return Kind::float32;
@@ -110,7 +110,7 @@ constexpr Kind numpy_result(Kind a, Kind b) {
   return is_floating(a) || is_floating(b) ? numpy_float(a, b) : unified(a, b);
 }
 
-// Of + - ~ on an integer: computed in its own width, then widened.
+// For + - ~ on an integer: computed in its own width, then widened.
 constexpr Kind widened(Kind kind) {
   return is_unsigned(kind) ? Kind::uint64 : Kind::int64;
 }

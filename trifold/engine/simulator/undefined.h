@@ -1,4 +1,4 @@
-// What a shuffle gives from a lane that took no part: CUDA leaves it undefined, so it may be passed on but not used.
+// The result of a shuffle from a lane that took no part: undefined in CUDA, so it may be copied but not used.
 #pragma once
 
 #include <Python.h>
@@ -12,9 +12,9 @@ PyObject* undefined_value(const engine::Thread& thread);
 
 bool is_undefined(PyObject* object);
 
-// Where a number is needed: true, with the fault raised, if there is an undefined value instead.
+// For places that need a number: true, with the fault raised, if the object is an undefined value.
 bool refuse_undefined(PyObject* object);
-// In the place of a function's result: the undefined value among its arguments, and no exception; else null.
+// As a function's result: the undefined value among its arguments, without an exception; otherwise null.
 PyObject* undefined_among(PyObject* const* arguments, Py_ssize_t count);
 
 int add_undefined(PyObject* module);

@@ -8,12 +8,12 @@ namespace {
 
 using engine::AccessType;
 
-// A part of an array that is being made.
+// A part of an array under construction.
 struct Part {
   char* data;
   ElementType type;
   std::vector<Py_ssize_t> shape, strides;
-  bool outside = false;  // an index was, and the launch goes on
+  bool outside = false;  // an index was out of bounds, and the launch continues
 };
 
 std::span<PyObject* const> keys_of(PyObject*& key) {
@@ -31,7 +31,7 @@ bool take_slice(Array* array, PyObject* key, int axis, Part& part) {
   return true;
 }
 
-// `before`: the integers of the axes before, for the message.
+// `before`: the indices of earlier axes, for the message.
 bool take_index(Array* array, PyObject* key, int axis, AccessType type, std::vector<Py_ssize_t>& before, Part& part) {
   Py_ssize_t index = 0;
   if (!index_of(array, key, index)) return false;
@@ -100,7 +100,7 @@ PyObject* array_of(Array* array, const Part& part) {
   return object;
 }
 
-// A subarray field, as extents that come after the array's own.
+// Appends a subarray field's extents to the array's own.
 bool append_subarray(PyObject* dtype, Part& part) {
   const Object subdtype(PyObject_GetAttrString(dtype, "subdtype"));
   if (!subdtype) return false;
@@ -120,7 +120,7 @@ bool append_subarray(PyObject* dtype, Part& part) {
   return true;
 }
 
-// The elements that are assigned, as an Array.
+// The assigned elements, as an Array.
 Object source_array(PyObject* value) {
   if (is_array(value)) return Object::borrow(value);
   const Object numpy(PyImport_ImportModule("numpy"));
@@ -134,7 +134,7 @@ std::string text(std::span<const Py_ssize_t> shape) {
   return result + (shape.size() == 1 ? ",)" : ")");
 }
 
-// The source's strides as seen from the shape that is assigned; false with an exception.
+// The source's strides broadcast to the assigned shape; false with an exception.
 bool broadcast(const Array& source, std::span<const Py_ssize_t> shape, std::vector<Py_ssize_t>& strides) {
   strides.assign(shape.size(), 0);
   bool fits = true;
@@ -199,7 +199,7 @@ PyObject* view_of(Array* array, PyObject* key) {
   Part part;
   if (!take(array, key, AccessType::read, part)) return nullptr;
   if (part.outside) return part.shape.empty() ? read_outside(array) : elements_outside(part.type, part.shape).release();
-  if (part.shape.empty()) return read_element(array, part.data);  // x[...] and the like, as Numba types it
+  if (part.shape.empty()) return read_element(array, part.data);  // x[...] and the like are elements, as in Numba
   return array_of(array, part);
 }
 

@@ -1,5 +1,4 @@
-// What a thread waits for, and fences. The rewriter replaces the waiting calls, so only code that it could not see
-// makes them.
+// Waiting and fences in code that the rewriter could not see: elsewhere it replaces the calls that wait.
 #include <string>
 
 #include "../core/checker.h"
@@ -27,7 +26,7 @@ PyObject* fence(PyObject*, PyObject*) {
 
 // ------------------------------------------------------------------------------------------------- waiting
 
-// What code that is not rewritten calls to wait, with what a rewritten kernel would yield; null: nothing can.
+// Called by code that is not rewritten to wait, with what a rewritten kernel would yield; null: such code cannot wait.
 PyObject* switch_function = nullptr;
 
 PyObject* set_switch(PyObject*, PyObject* function) {
@@ -67,7 +66,7 @@ PyObject* wait(PyObject*, PyObject* const* operands, Py_ssize_t count) {
   return answer;
 }
 
-// Time does not pass here. Where the thread can wait, others run; a rewritten loop that polls waits by itself.
+// Simulated time does not pass. If the thread can wait, others run; a rewritten loop that polls waits by itself.
 PyObject* nanosleep(PyObject*, PyObject*) {
   if (running("nanosleep()") == nullptr) return nullptr;
   if (switch_function != nullptr) return wait<number(Operation::poll)>(nullptr, nullptr, 0);
@@ -117,9 +116,9 @@ PyMethodDef functions[] = {
     {"this_grid", this_grid, METH_NOARGS, "The group of all threads of a cooperative launch."},
     {"set_switch", set_switch, METH_O, "What waits for code that was not rewritten: see trifold/_simulator.pyi."},
     waiting<number(Operation::barrier)>("syncthreads", "Waits for the block's threads."),
-    waiting<number(Operation::barrier_count)>("syncthreads_count", "And counts the true predicates."),
-    waiting<number(Operation::barrier_and)>("syncthreads_and", "And tells whether all predicates are true."),
-    waiting<number(Operation::barrier_or)>("syncthreads_or", "And tells whether any predicate is true."),
+    waiting<number(Operation::barrier_count)>("syncthreads_count", "Waits, and counts the true predicates."),
+    waiting<number(Operation::barrier_and)>("syncthreads_and", "Waits, and returns whether all predicates are true."),
+    waiting<number(Operation::barrier_or)>("syncthreads_or", "Waits, and returns whether any predicate is true."),
     waiting<number(Operation::grid_barrier)>("grid_sync", "Waits for the whole grid."),
     waiting<number(Operation::sync_warp)>("syncwarp", "Waits for the lanes of the mask."),
     waiting<number(Operation::shuffle)>("shfl_sync", "The value of a lane."),

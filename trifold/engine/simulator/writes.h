@@ -1,4 +1,4 @@
-// What the kernels of launches wrote, for verification to ask (trifold/simulator/writes.py).
+// The bytes that kernels wrote, queried by verification (trifold/simulator/writes.py).
 #pragma once
 
 #include <Python.h>
