@@ -9,7 +9,7 @@ using trifold::Cut, trifold::Rows, trifold::Team, trifold::TeamChoice, trifold::
 constexpr const char* name = "cross_entropy";
 constexpr const char* backward_name = "cross_entropy_backward";
 
-// As torch's own operators do.
+// Numbered as in torch's own operators.
 enum Reduction : int64_t { none, mean, sum };
 
 void check_target(const char* op, const Tensor& like, const char* like_name, const Tensor& target) {

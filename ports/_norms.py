@@ -9,14 +9,14 @@ from torch import Tensor
 
 
 def row_statistics(x: Tensor, kinds: int) -> Tensor:
-    """A new, uninitialised tensor of numbers for each row of ``x``, as ``row_statistics`` of ``cuda_src/rows/norms.h``.
+    """A new, uninitialised tensor of numbers per row of ``x``, as ``row_statistics`` of ``cuda_src/rows/norms.h``.
 
     Args:
         x: one dimension or more. A fake tensor is fine.
-        kinds: how many numbers a row has.
+        kinds: numbers per row.
 
     Returns:
-        Of shape (``kinds``, rows of ``x``); float64 for float64, float32 for all else.
+        Of shape (``kinds``, rows of ``x``); float64 for float64, float32 otherwise.
     """
     return x.new_empty(
         (kinds, math.prod(x.shape[:-1])), dtype=torch.float64 if x.dtype == torch.float64 else torch.float32
@@ -24,7 +24,7 @@ def row_statistics(x: Tensor, kinds: int) -> Tensor:
 
 
 def of_columns(x: Tensor, wanted: bool) -> Tensor:
-    """A new, uninitialised tensor of one number for each column of ``x``, in its dtype; empty if not wanted."""
+    """A new, uninitialised tensor of one number per column of ``x``, in its dtype; empty if not wanted."""
     return x.new_empty(x.shape[-1] if wanted else 0)
 
 
@@ -47,11 +47,11 @@ def norm_backward_of_backward(
 
     Args:
         grad, x: of one shape.
-        weight: one number for each column, or None for ones.
-        rstd: one number for each row: 1 / sqrt(variance + eps). Of any shape.
-        of_grad_x, of_grad_weight, of_grad_bias: the upstream gradients of what backward returns; None where that is
-            unused.
-        centred: whether the mean is subtracted; otherwise all means of x, v and g are left out.
+        weight: one number per column, or None for ones.
+        rstd: one number per row: 1 / sqrt(variance + eps). Of any shape.
+        of_grad_x, of_grad_weight, of_grad_bias: the upstream gradients of the results of backward; None if that result
+            is unused.
+        centred: whether the mean is subtracted; otherwise all means of x, v and g are omitted.
     """
     dtype = rstd.dtype
     numbers, upstream = x.to(dtype), grad.to(dtype)
@@ -64,7 +64,7 @@ def norm_backward_of_backward(
     def centre(values: Tensor) -> Tensor:
         return values - mean(values) if centred else values
 
-    # rstd as a function of x, for the derivatives after these: 1 / rstd² is the variance plus eps, which is constant.
+    # rstd as a function of x, for higher derivatives: 1 / rstd² is the variance plus eps, which is constant.
     difference = centre(numbers)
     variance = mean(difference * difference)
     r = (variance + (rstd.view(variance.shape) ** -2 - variance).detach()).rsqrt()

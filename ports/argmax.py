@@ -15,7 +15,7 @@ def register(op: Operators) -> None:
         "argmax_backward(Tensor grad_values, Tensor indices, int columns) -> Tensor",
         fake=lambda grad_values, indices, columns: grad_values.new_empty((*grad_values.shape, columns)),
     )
-    # Without zeros for the indices, which have no gradient.
+    # Skips zeros for the gradient of the indices, which have none.
     op.autograd("argmax", save=lambda x, results: (results[1], x.shape), backward=_backward, materialize_grads=False)
     op.autograd(
         "argmax_backward",
@@ -33,21 +33,20 @@ def _backward(ctx, grad_values, _):  # type: ignore[no-untyped-def]
 
 
 def argmax(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The largest number of each row, which is the last dimension, and its index: ``torch.max(x, dim=-1)``.
+    """The largest number of each row (the last dimension), and its index: ``torch.max(x, dim=-1)``.
 
     Args:
-        x: any shape with a column at least, and any strides; float64, float32, float16 or bfloat16; on the CPU or a
+        x: any shape with at least one column, and any strides; float64, float32, float16 or bfloat16; on the CPU or a
             CUDA device. A tensor without dimensions is a row of one column.
 
     Returns:
         ``(values, indices)``, both contiguous, of the shape of ``x`` without its last dimension: the numbers in the
-        dtype of ``x``, and int64. nan is larger than all other numbers, -0 equals +0, and of equal numbers the one with
-        the lowest index is chosen.
+        dtype of ``x``, and int64. nan is larger than all other numbers, -0 equals +0, and ties go to the lowest index.
 
     Raises:
         RuntimeError: ``x`` has another dtype, or no column.
 
-    The gradient of ``values`` goes to the chosen number; that of all others is 0. ``indices`` has none.
+    The gradient of ``values`` goes to the chosen number and is 0 for all others. ``indices`` has none.
 
     >>> import torch, trifold
     >>> values, indices = trifold.load("argmax")(torch.tensor([[1.0, 3.0, 3.0], [2.0, float("nan"), 5.0]]))

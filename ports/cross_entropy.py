@@ -10,9 +10,9 @@ _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
 def register(op: Operators) -> None:
-    # The second result is p - q, the gradient of each row's loss: of the shape of the logits if it is asked for, else
-    # empty. The third, for the mean, is the number of rows that are not ignored, of shape (1,), else empty; p - q is
-    # divided by it, but in float16, whose range the quotient may leave: there, backward divides.
+    # The second result is p - q, the gradient of each row's loss, of the shape of the logits; empty unless requested.
+    # The third, for the mean, is the number of rows that are not ignored, of shape (1,); otherwise empty. p - q is
+    # divided by it, except in float16, whose range the quotient might leave: there, backward divides.
     op.define(
         "cross_entropy(Tensor logits, Tensor target, int ignore_index, float label_smoothing, int reduction, "
         "bool with_gradient) -> (Tensor, Tensor, Tensor)",
@@ -23,13 +23,13 @@ def register(op: Operators) -> None:
         "-> Tensor",
         fake=lambda grad_loss, residual, *others: row_output(residual),
     )
-    # The same in the residual's place, which is left as it is where it is the gradient already.
+    # The same in place: the residual is left unchanged where it already is the gradient.
     op.define(
         "cross_entropy_backward_(Tensor grad_loss, Tensor(a!) residual, Tensor target, Tensor count, int ignore_index) "
         "-> ()",
         fake=lambda *_: None,
     )
-    # Without zeros for what has no gradient: p - q has one in second derivatives alone.
+    # Skips zeros for results without a gradient: p - q has one only in second derivatives.
     op.autograd("cross_entropy", save=_save, backward=_backward, materialize_grads=False)
     op.autograd("cross_entropy_backward", save=_save_backward, backward=_backward_of_backward)
 
@@ -59,7 +59,7 @@ def _backward(ctx, grad_loss, grad_residual, _):  # type: ignore[no-untyped-def]
     elif grad_loss is not None:
         grad = op.cross_entropy_backward(grad_loss, residual, target, count, ignore_index)
     if grad_residual is not None:
-        # The second derivative: that of p, the Jacobian of softmax.
+        # The second derivative: the Jacobian of softmax.
         divided = count.numel() > 0 and not _divides_late(residual)
         p = (residual * count if divided else residual) + _smoothed(residual, target, label_smoothing)
         weighted = _of_kept_rows(p * grad_residual, target, ignore_index)
@@ -71,12 +71,12 @@ def _backward(ctx, grad_loss, grad_residual, _):  # type: ignore[no-untyped-def]
 
 
 def _divides_late(residual: Tensor) -> bool:
-    """Whether backward divides by the number of rows, not forward."""
+    """Whether backward, instead of forward, divides by the number of rows."""
     return residual.dtype == torch.float16
 
 
 def _smoothed(like: Tensor, target: Tensor, label_smoothing: float) -> Tensor:
-    """q: the distribution that the loss compares with."""
+    """q: the target distribution."""
     classes = like.shape[-1]
     q = torch.full_like(like, label_smoothing / classes)
     at = target.clamp(0, classes - 1).unsqueeze(-1)
@@ -110,31 +110,31 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     reduction: str = "mean",
 ) -> Tensor:
-    """The cross entropy between the classes ``target`` and ``softmax(logits)``, as torch's of that name.
+    """The cross entropy between the classes ``target`` and ``softmax(logits)``, as torch's function of that name.
 
-    The gradient is made in the forward pass, where one will be asked for, and takes the memory that torch's takes for
+    The gradient is computed in the forward pass if one will be needed, and uses as much memory as torch's
     log-probabilities; there is no tensor of probabilities. Backward returns that memory, unless the graph is retained.
 
     Args:
         logits: shape (N, C) or (C,), any strides; float64, float32, float16 or bfloat16; on the CPU or a CUDA device.
-            torch's (N, C, d1, ...) has its classes not in rows and is refused: pass
+            torch's (N, C, d1, ...), whose classes are not in rows, is refused: pass
             ``logits.movedim(1, -1).flatten(0, -2)`` and ``target.flatten()``.
         target: the class of each row, shape (N,) or (), int64, on the same device.
         ignore_index: rows of this class have loss 0 and gradient 0, and do not count in the mean.
-        label_smoothing: from 0 to 1; so much of each row's weight is shared out evenly among all classes.
-        reduction: ``"none"``, ``"mean"`` over the rows that are not ignored (nan where none is), or ``"sum"``.
+        label_smoothing: from 0 to 1; this share of each row's weight is distributed evenly over all classes.
+        reduction: ``"none"``, ``"mean"`` over the rows that are not ignored (nan if there are none), or ``"sum"``.
 
     Returns:
         The loss in the dtype of ``logits``: of the shape of ``target`` for ``"none"``, else a scalar. Half types are
-        computed and added up in float32, always in the same order.
+        computed and summed in float32, always in the same order.
 
     Raises:
         RuntimeError: another dtype, device or shape, or no class at all.
         ValueError: another ``reduction``, or ``label_smoothing`` outside [0, 1].
 
-    A class outside 0 ... C - 1 makes its row's loss and gradient nan: to raise, as torch does on the CPU, would have to
-    wait for a GPU, and torch's assertion there ends the process's use of it. The gradient is
-    ``(softmax(logits) - q) * d loss``, with q the smoothed distribution; second derivatives are right too.
+    A class outside 0 ... C - 1 makes its row's loss and gradient nan. Raising, as torch does on the CPU, would have to
+    wait for a GPU, and torch's assertion there makes the process's CUDA context unusable. The gradient is
+    ``(softmax(logits) - q) * d loss``, with q the smoothed distribution; second derivatives are supported.
 
     >>> import torch, trifold
     >>> logits = torch.tensor([[0.0, 0.0], [0.0, 50.0], [1.0, 2.0]])

@@ -28,16 +28,16 @@ def cumsum(x: Tensor) -> Tensor:
             0-d tensor is a row of one number.
 
     Returns:
-        A contiguous tensor of the shape and device of ``x``, and of its dtype; of integers int64, which wraps round.
+        A contiguous tensor of the shape, dtype and device of ``x``; int64 for integers, which wrap around.
 
     Raises:
         RuntimeError: ``x`` has another dtype.
 
-    Half types are added up in float32 and rounded once. From one tile of 4,096 numbers to the next the sum is carried
-    in float64, so that the error in narrower types does not grow with the row's length. The additions and their order
-    depend on the shape alone: results repeat bit for bit. A number that is nan or infinite changes its own and later
-    sums only. A sum that leaves the range of the type that it is made in, though the final one would not, is inf or
-    nan from there on.
+    Half types are summed in float32 and rounded once. From one tile of 4,096 numbers to the next the sum is carried in
+    float64, so that the error in narrower types does not grow with the row's length. The additions and their order
+    depend on the shape alone: results repeat bit for bit. A number that is nan or infinite changes only its own and
+    later sums. An intermediate sum that overflows its type makes that and all later results inf or nan, even if the
+    final sum would fit.
 
     The gradient is the sum from the other end, ``dy.flip(-1).cumsum(-1).flip(-1)``, by the same kernels.
 

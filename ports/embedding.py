@@ -11,8 +11,8 @@ def register(op: Operators) -> None:
         "embedding(Tensor indices, Tensor weight, bool deterministic) -> Tensor",
         fake=lambda indices, weight, deterministic: weight.new_empty((*indices.shape, weight.shape[1])),
     )
-    # `order` lists the positions in the order of their indices, those of equal ones in their own order: sums are made
-    # in that order. Without it, atomics make them.
+    # `order` lists the positions stably sorted by their index: sums are computed in that order. Without it, atomics are
+    # used.
     op.define(
         "embedding_backward(Tensor grad, Tensor indices, Tensor? order, int vocabulary) -> Tensor",
         fake=lambda grad, indices, order, vocabulary: grad.new_empty((vocabulary, grad.shape[-1])),
@@ -37,7 +37,7 @@ def _backward(ctx, grad):  # type: ignore[no-untyped-def]
 
 
 def _backward_of_backward(ctx, grad):  # type: ignore[no-untyped-def]
-    # The rows of the gradient; zeros for an index that there is not, whose gradient was left out.
+    # The rows of the gradient; zeros for an index out of range, whose gradient was ignored.
     (indices,) = ctx.saved_tensors
     vocabulary, deterministic = ctx.constants
     known = (indices >= 0) & (indices < vocabulary)
@@ -50,7 +50,7 @@ def embedding(indices: Tensor, weight: Tensor, deterministic: bool = False) -> T
     Args:
         indices: rows of ``weight``, any shape and strides, int64, on the same device.
         weight: shape (vocabulary, D), any strides; float64, float32, float16 or bfloat16; on the CPU or a CUDA device.
-        deterministic: whether the gradient has the same bits each time. The forward pass always has.
+        deterministic: whether the gradient has the same bits each time. The forward pass always does.
 
     Returns:
         A contiguous tensor of shape ``(*indices.shape, D)``, in the dtype of ``weight``.
@@ -58,15 +58,15 @@ def embedding(indices: Tensor, weight: Tensor, deterministic: bool = False) -> T
     Raises:
         RuntimeError: another dtype, device or number of dimensions.
 
-    An index outside 0 ... vocabulary - 1 makes its row nan, and its gradient is left out: to raise, as torch does on
-    the CPU, would have to wait for a GPU, and torch's assertion there ends the process's use of it. Negative indices do
-    not count from the end.
+    An index outside 0 ... vocabulary - 1 makes its row nan, and its gradient is ignored. Raising, as torch does on the
+    CPU, would have to wait for a GPU, and torch's assertion there makes the process's CUDA context unusable. Negative
+    indices do not count from the end.
 
-    The gradient of ``weight`` is dense. It adds up the rows of the upstream gradient whose index is the same: by
-    atomics, in the order in which a GPU's threads come; or, with ``deterministic``, in an order that only ``indices``
-    decide, which sorts them first. Half types are added up in float32 and rounded once. Atomics need a float32 buffer
-    of the size of ``weight`` for half types; sums in order are slow where a few rows have most of the indices. Second
-    derivatives are right in both.
+    The gradient of ``weight`` is dense. It adds the rows of the upstream gradient with equal indices: by atomics, in
+    the order in which a GPU's threads arrive; or, with ``deterministic``, in an order that depends only on ``indices``,
+    which are sorted first. Half types are summed in float32 and rounded once. For half types, atomics need a float32
+    buffer of the size of ``weight``; ordered sums are slow if a few rows have most of the indices. Second derivatives
+    are supported in both.
 
     >>> import torch, trifold
     >>> weight = torch.tensor([[1.0, 2.0], [3.0, 4.0]])

@@ -14,18 +14,18 @@ def register(op: Operators) -> None:
 
 
 def histogram(x: Tensor, bins: int, low: float, high: float) -> Tensor:
-    """How many elements of ``x`` lie in each of ``bins`` equally wide parts of [``low``, ``high``], as torch.histc.
+    """How many elements of ``x`` are in each of ``bins`` bins of equal width in [``low``, ``high``], as torch.histc.
 
-    An element ``x`` with ``low <= x <= high`` is counted in bin ``min(floor((x - low) * bins / (high - low)),
-    bins - 1)``: the last bin is closed on the right, all are closed on the left. Others, and nan, are not counted. Each
+    An element ``x`` with ``low <= x <= high`` is counted in bin ``min(floor((x - low) * bins / (high - low)), bins -
+    1)``: bins are half-open, except that the last one includes its right edge. Others, and nan, are not counted. Each
     operation is rounded to float32, or for float64 to float64, and so are ``low`` and ``high``; an element on the edge
-    between two bins is therefore counted in the same one on every device.
+    of two bins is therefore counted in the same one on every device.
 
     Args:
         x: any shape and strides; float64, float32, float16 or bfloat16; on the CPU or a CUDA device.
-        bins: how many, 1 or more. Up to 8,192 are counted in shared memory, more are slower.
+        bins: their number, 1 or more. Up to 8,192 are counted in shared memory; more are slower.
         low: the left edge of the first bin.
-        high: the right edge of the last bin. It is not found from ``x`` where the two are equal, as torch.histc does:
+        high: the right edge of the last bin. Unlike torch.histc, equal edges do not mean the range of ``x``: finding
             that would wait for a GPU.
 
     Returns:

@@ -8,7 +8,7 @@ from ._norms import norm_backward_of_backward, of_columns, row_statistics
 
 
 def register(op: Operators) -> None:
-    # Beside y, forward returns the mean of each row and then rstd of each, for backward.
+    # Forward also returns the mean of each row followed by the rstd of each, for backward.
     op.define(
         "layer_norm(Tensor x, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor)",
         fake=lambda x, weight, bias, eps: (row_output(x), row_statistics(x, 2)),
@@ -45,7 +45,7 @@ def _backward_of_backward(ctx, of_grad_x, of_grad_weight, of_grad_bias):  # type
     grad, x, weight, statistics = ctx.saved_tensors
     if not ctx.constants[0]:
         of_grad_weight = of_grad_bias = None
-    # mean and rstd are functions of x: what goes through them is in the gradient of x.
+    # mean and rstd are functions of x: the derivatives through them are included in the gradient of x.
     upstream = of_grad_x, of_grad_weight, of_grad_bias
     of_grad, of_x, of_weight = norm_backward_of_backward(grad, x, weight, statistics[1], *upstream, centred=True)
     return of_grad, of_x, of_weight, None, None
@@ -56,8 +56,8 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
 
     Args:
         x: one dimension or more, any strides; float64, float32, float16 or bfloat16; on the CPU or a CUDA device. Rows
-            that are contiguous and lie equally far apart are read where they are, others are copied first.
-        weight: a number for each column, of the dtype and device of ``x``; None: 1.
+            that are contiguous and at equal distances are read in place, others are copied first.
+        weight: one number per column, of the dtype and device of ``x``; None: 1.
         bias: likewise; None: 0.
         eps: added to the variance, which is the mean square of the differences from the mean.
 
@@ -67,7 +67,7 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
 
     Raises:
         RuntimeError: ``x`` has another dtype or no dimension; ``weight`` or ``bias`` differs from ``x`` in dtype or
-            device or does not have a number for each column. The message names it.
+            device or does not have one number per column. The message names it.
 
     A row that holds nan or an infinity is nan throughout. The gradients of ``weight`` and ``bias`` are summed in a
     fixed order: they repeat bit for bit.

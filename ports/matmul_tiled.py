@@ -12,7 +12,7 @@ def register(op: Operators) -> None:
     )
     op.autograd(
         "matmul_tiled",
-        # Each gradient needs the other factor only.
+        # Each gradient needs only the other factor.
         save=lambda a, b, out: (a if b.requires_grad else None, b if a.requires_grad else None),
         backward=_backward,
     )
@@ -20,19 +20,19 @@ def register(op: Operators) -> None:
 
 def _backward(ctx, grad):  # type: ignore[no-untyped-def]
     a, b = ctx.saved_tensors
-    # Transposed views: the kernel reads any strides, along the dimension in which elements are neighbours.
+    # Transposed views: the kernel accepts any strides, and reads along the dimension in which elements are contiguous.
     grad_a = None if b is None else op.matmul_tiled(grad, b.t())
     grad_b = None if a is None else op.matmul_tiled(a.t(), grad)
     return grad_a, grad_b
 
 
 def matmul_tiled(a: Tensor, b: Tensor) -> Tensor:
-    """The matrix product ``a @ b``, by tiles in shared memory; of half types by tensor cores.
+    """The matrix product ``a @ b``, by tiles in shared memory; for half types by tensor cores.
 
-    A kernel to read and to learn from: float32 is exact to the bits of float32 (no TF32), and every product is added up
-    in the order of K. For speed use ``torch.matmul``.
+    A kernel to read and to learn from: float32 is computed in float32 (no TF32), and products are added in the order of
+    K. For speed use ``torch.matmul``.
 
-    A tensor core adds up 8 or 16 products of half types at a time, in float32, and cuts sums off where others round
+    A tensor core adds 8 or 16 products of half types at a time, in float32, and truncates sums instead of rounding
     them: a long sum of numbers of one sign is off by up to K units of float32's last place, always towards zero.
 
     Args:
@@ -40,8 +40,8 @@ def matmul_tiled(a: Tensor, b: Tensor) -> Tensor:
         b: shape (K, N), any strides, of the dtype and device of ``a``.
 
     Returns:
-        A contiguous tensor of shape (M, N), in that dtype; zeros where K is 0. Half types are multiplied and added up
-        in float32, as above, and rounded to their own type once.
+        A contiguous tensor of shape (M, N), in that dtype; zeros if K is 0. Half types are multiplied and added in
+        float32, as above, and rounded to their own type once.
 
     Raises:
         RuntimeError: another dtype, or shapes, dtypes or devices that do not fit; the message names both.

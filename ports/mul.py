@@ -13,7 +13,7 @@ def register(op: Operators) -> None:
     )
     op.autograd(
         "mul",
-        # Each gradient needs the other factor only.
+        # Each gradient needs only the other factor.
         save=lambda x, y, out: (x if y.requires_grad else None, y if x.requires_grad else None),
         backward=_backward,
     )

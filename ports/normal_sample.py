@@ -8,7 +8,7 @@ from trifold.port import Operators, philox_state, wire
 
 def register(op: Operators) -> None:
     # Both operators are linear in their tensors and adjoint to each other, so each is the other's gradient and all
-    # higher derivatives are exact. Noise is named by (seed, offset), or by the seed that `state` holds.
+    # higher derivatives are exact. The noise is determined by (seed, offset), or by the seed in `state`.
     op.define(
         "normal_sample(Tensor mean, Tensor std, int num_samples, bool shared_noise, int seed, int offset, "
         "Tensor? state) -> Tensor",
@@ -50,13 +50,13 @@ def normal_sample(
 ) -> Tensor:
     """Samples of independent normal distributions: ``mean[i] + std[i] * z`` with ``z`` standard normal.
 
-    The noise is made in the kernel (Philox 4x32-10 and Box–Muller) and never stored; backward makes it again.
+    The noise is computed in the kernel (Philox 4x32-10 and Box–Muller) and never stored; backward computes it again.
 
     Args:
         mean: shape (d,), any stride; float64, float32, float16 or bfloat16; on the CPU or a CUDA device.
         std: as ``mean``: same shape, dtype and device. Its sign is not checked.
-        num_samples: how many samples of each distribution, 0 or more.
-        shared_noise: whether one row of ``num_samples`` numbers ``z`` serves all d distributions; by default each
+        num_samples: samples per distribution, 0 or more.
+        shared_noise: whether all d distributions use the same row of ``num_samples`` numbers ``z``; by default each
             sample has its own.
         generator: the source of randomness, on the device of ``mean``; default: torch's own, which
             ``torch.manual_seed`` seeds. Must be None under ``torch.compile``.

@@ -15,7 +15,7 @@ def _fake(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def quantize_int8(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Each row of ``x``, which is its last dimension, as int8 times a number: symmetric quantization.
+    """Each row of ``x`` (the last dimension) as int8 numbers times a scale: symmetric quantization.
 
     Args:
         x: any shape and strides; float64, float32, float16 or bfloat16; on the CPU or a CUDA device. A 0-d tensor is a
@@ -27,12 +27,12 @@ def quantize_int8(x: Tensor) -> tuple[Tensor, Tensor]:
         -127 to 127, int8, of the shape of ``x``. ``q * scale[..., None]`` is ``x`` to within half a ``scale``.
 
     Raises:
-        RuntimeError: ``x`` has another dtype. There is no gradient: to ask for one is an error.
+        RuntimeError: ``x`` has another dtype. There is no gradient: requesting one is an error.
 
     The quotient is that of float32 (of float64 in that), rounded once, so that one that is nearer to a half than 127 *
-    2**-24 may be rounded to the even number beside it. A row whose ``scale`` rounds to 0,
-    such as one of zeros or of no number, has scale 1 and ``q`` 0. A row with nan or an infinity, and one of float64
-    whose ``scale`` is too large for float32, has scale nan or inf and ``q`` 0 throughout: to multiply the two shows it.
+    2**-24 may be rounded to the neighbouring even number. A row whose ``scale`` rounds to 0, such as one of zeros or an
+    empty one, has scale 1 and ``q`` 0. A row with nan or an infinity, and one of float64 whose ``scale`` is too large
+    for float32, has scale nan or inf and ``q`` 0 throughout, so that their product is nan.
 
     >>> import torch, trifold
     >>> trifold.load("quantize_int8")(torch.tensor([[1.0, -2.0, 0.5], [0.0, 0.0, 0.0]]))

@@ -8,7 +8,7 @@ from ._norms import norm_backward_of_backward, of_columns, row_statistics
 
 
 def register(op: Operators) -> None:
-    # Beside y, forward returns rstd of each row, for backward.
+    # Forward also returns the rstd of each row, for backward.
     op.define(
         "rms_norm(Tensor x, Tensor? weight, float eps) -> (Tensor, Tensor)",
         fake=lambda x, weight, eps: (row_output(x), row_statistics(x, 1)),
@@ -39,7 +39,7 @@ def _backward(ctx, grad):  # type: ignore[no-untyped-def]
 def _backward_of_backward(ctx, of_grad_x, of_grad_weight):  # type: ignore[no-untyped-def]
     grad, x, weight, rstd = ctx.saved_tensors
     of_parameter = of_grad_weight if ctx.constants[0] else None
-    # rstd is a function of x: what goes through it is in the gradient of x.
+    # rstd is a function of x: the derivative through it is included in the gradient of x.
     of_grad, of_x, of_weight = norm_backward_of_backward(grad, x, weight, rstd, of_grad_x, of_parameter, centred=False)
     return of_grad, of_x, of_weight, None, None
 
@@ -49,8 +49,8 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tens
 
     Args:
         x: one dimension or more, any strides; float64, float32, float16 or bfloat16; on the CPU or a CUDA device. Rows
-            that are contiguous and lie equally far apart are read where they are, others are copied first.
-        weight: a number for each column, of the dtype and device of ``x``; None: 1.
+            that are contiguous and at equal distances are read in place, others are copied first.
+        weight: one number per column, of the dtype and device of ``x``; None: 1.
         eps: added to the mean square.
 
     Returns:
@@ -59,10 +59,10 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tens
 
     Raises:
         RuntimeError: ``x`` has another dtype or no dimension; ``weight`` differs from ``x`` in dtype or device or does
-            not have a number for each column. The message names it.
+            not have one number per column. The message names it.
 
-    A row that holds nan is nan throughout; in one with an infinity, that is nan and all else is 0. The gradient of
-    ``weight`` is summed in a fixed order: it repeats bit for bit.
+    A row that holds nan is nan throughout; in a row with an infinity, that element is nan and all others are 0. The
+    gradient of ``weight`` is summed in a fixed order: it repeats bit for bit.
 
     >>> import torch, trifold
     >>> trifold.load("rms_norm")(torch.tensor([[3.0, -4.0], [0.0, 0.0]]), torch.tensor([1.0, 2.0]))

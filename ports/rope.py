@@ -7,7 +7,7 @@ from trifold.port import Operators, row_output, wire
 
 
 def register(op: Operators) -> None:
-    # With `inverse`, the rotation by the negative angles: the gradient of the other one.
+    # With `inverse`, the rotation by the negative angles, which is the gradient of the forward rotation.
     op.define(
         "rope(Tensor q, Tensor k, Tensor cos, Tensor sin, bool inverse) -> (Tensor, Tensor)",
         fake=lambda q, k, *others: (row_output(q), row_output(k)),
@@ -26,7 +26,7 @@ def _backward(ctx, grad_q, grad_k):  # type: ignore[no-untyped-def]
     given = [grad for grad in asked if grad is not None]
     if not given:
         return None, None, None, None, None
-    # In place of one that is not asked for: no head at all.
+    # In place of a gradient that is not needed: a tensor without heads.
     no_head = given[0].new_empty((0, *given[0].shape[-2:]))
     turned = op.rope(*(no_head if grad is None else grad for grad in asked), cos, sin, not inverse)
     return *(None if grad is None else out for grad, out in zip(asked, turned, strict=True)), None, None, None
@@ -35,26 +35,26 @@ def _backward(ctx, grad_q, grad_k):  # type: ignore[no-untyped-def]
 def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
     """Rotary position embedding of queries and keys (Su et al. 2021), in the half-split convention.
 
-    With ``x1, x2 = x.chunk(2, dim=-1)`` for x each of q and k: ``[x1 * cos - x2 * sin, x2 * cos + x1 * sin]``, one
-    after the other along the last dimension. One launch for both.
+    With ``x1, x2 = x.chunk(2, dim=-1)`` for x each of q and k: the concatenation of ``x1 * cos - x2 * sin`` and ``x2 *
+    cos + x1 * sin`` along the last dimension. One launch for both.
 
     Args:
         q: shape (..., T, D), such as (batch, heads, T, D), D even; any strides; float64, float32, float16 or bfloat16;
-            on the CPU or a CUDA device. Where rows are contiguous and the dimensions before the last two are in effect
-            no more than two, as in ``q.view(batch, T, heads, D).transpose(1, 2)``, it is read as it lies; else copied.
-        k: shape (..., T, D) with the same T and D, and other heads or as many; dtype and device of ``q``.
+            on the CPU or a CUDA device. If rows are contiguous and the dimensions before the last two collapse to at
+            most two, as in ``q.view(batch, T, heads, D).transpose(1, 2)``, it is read in place; otherwise copied.
+        k: shape (..., T, D) with the same T and D; its heads may differ in number; dtype and device of ``q``.
         cos: cosines of the angles, shape (T, D/2), dtype and device of ``q``; row t belongs to row t of q, k.
         sin: sines of the angles, likewise.
 
     Returns:
-        q and k turned, contiguous, each of its shape, dtype and device. Half types are computed in float32 and rounded
+        q and k rotated, contiguous, each of its shape, dtype and device. Half types are computed in float32 and rounded
         once.
 
     Raises:
         RuntimeError: another dtype, or shapes, dtypes or devices that do not fit; the message names the argument. Also
-            where a table requires a gradient: there is none for it.
+            if a table requires a gradient, which is not supported.
 
-    The gradients of q and k are those of the results turned by the negative angles.
+    The gradients of q and k are the upstream gradients rotated by the negative angles.
 
     >>> import torch, trifold
     >>> x = torch.tensor([[1.0, 0.0]])

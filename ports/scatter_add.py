@@ -39,23 +39,23 @@ def scatter_add(source: Tensor, index: Tensor, size: int) -> Tensor:
     Args:
         source: shape (rows, columns), any strides; float64, float32, float16 or bfloat16; on the CPU or a CUDA device.
         index: the row of the result for each row of ``source``, shape (rows,), int64, any stride, on the same device;
-            in any order, and any number of times.
+            in any order, with repetitions.
         size: rows of the result, 0 or more.
 
     Returns:
-        Shape (size, columns), contiguous, dtype and device of ``source``. Half types are added up in float32 and
-        rounded once. Rows are added in no fixed order: where three or more have one index, the last bits of their sum
-        may differ from call to call.
+        Shape (size, columns), contiguous, dtype and device of ``source``. Half types are summed in float32 and rounded
+        once. Rows are added in no fixed order: if three or more have one index, the last bits of their sum may differ
+        from call to call.
 
     Raises:
         RuntimeError: another dtype, device or shape, or a negative ``size``.
 
-    A row whose index is not in 0 ... size - 1 is left out, and its gradient is 0: -1, say, marks rows that are not to
-    be added, and does not count from the end. To raise, as torch does on the CPU, would have to wait for a GPU, and
-    torch's assertion there ends the process's use of it. Nor is there a row of the result to be made nan, as
-    ``cross_entropy`` makes the loss of a row whose class is out of range.
+    A row whose index is not in 0 ... size - 1 is ignored, and its gradient is 0: -1, for example, marks rows to skip,
+    and does not count from the end. Raising, as torch does on the CPU, would have to wait for a GPU, and torch's
+    assertion there makes the process's CUDA context unusable. There is no row of the result that could be set to nan,
+    as ``cross_entropy`` does with the loss of a row whose class is out of range.
 
-    The gradient is ``grad[index]``; second derivatives are right too.
+    The gradient is ``grad[index]``; second derivatives are supported.
 
     >>> import torch, trifold
     >>> source = torch.tensor([[1.0, 2.0], [10.0, 20.0], [100.0, 200.0], [5.0, 5.0]])

@@ -18,7 +18,7 @@ def register(op: Operators) -> None:
 
 def _backward_of_backward(ctx, grad):  # type: ignore[no-untyped-def]
     grad_y, y = ctx.saved_tensors
-    # grad_x = y(grad_y - Σ grad_y·y) is linear in grad_y, with a symmetric matrix; y stands in it twice.
+    # grad_x = y(grad_y - Σ grad_y·y) is linear in grad_y, with a symmetric matrix, and quadratic in y.
     through_sum = (grad * y).sum(-1, keepdim=True) * grad_y
     return op.softmax_backward(grad, y), grad * (grad_y - (grad_y * y).sum(-1, keepdim=True)) - through_sum
 

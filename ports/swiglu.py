@@ -39,7 +39,7 @@ def swiglu(gate: Tensor, up: Tensor) -> Tensor:
     Args:
         gate: any shape and strides; float64, float32, float16 or bfloat16; on the CPU or a CUDA device.
         up: of the same shape, dtype and device as ``gate``; its strides may differ. The two halves of one projection,
-            ``projected.chunk(2, dim=-1)``, are copied first: two projections of their own are faster.
+            ``projected.chunk(2, dim=-1)``, are copied first: two separate projections are faster.
 
     Returns:
         A tensor of that shape, dtype and device. Half types are computed in float32 and rounded once.

@@ -22,7 +22,7 @@ COLUMN_BLOCK, COLUMN_THREADS = 32, 4  # a block sums 32 columns, each with 4 thr
 def column_sum(value, of_thread):  # type: ignore[no-untyped-def]
     """The sum over the threads of this thread's column; all threads of the block call it.
 
-    It ends with a barrier, so that it can be called again at once.
+    Ends with a barrier, so that it can be called again at once.
 
     Args:
         value: float32 or float64.
@@ -56,7 +56,7 @@ def sum_parts_kernel(parts, first, second, count, columns):  # type: ignore[no-u
 
 
 def share_rows(rows: int, columns: int) -> tuple[int, int]:
-    """How many blocks share the rows of each 32 columns, and how many rows each has: ``trifold::share_rows``."""
+    """The number of blocks that share the rows of each 32 columns, and the rows of each: ``trifold::share_rows``."""
     least, blocks = 8 * COLUMN_THREADS, 8 * 132
     across = max(1, -(-columns // COLUMN_BLOCK))
     rows_a_part = max(least, -(-rows // max(1, blocks // across)))
@@ -64,7 +64,7 @@ def share_rows(rows: int, columns: int) -> tuple[int, int]:
 
 
 def launch_columns(kernel: object, columns: int, height: int, *arguments: object) -> None:
-    """Run ``kernel`` with a block for each 32 columns, and ``height`` of them in the other dimension of the grid."""
+    """Run ``kernel`` with a block per 32 columns, and ``height`` of them along the other dimension of the grid."""
     launch(kernel, (-(-columns // COLUMN_BLOCK), height), *arguments, block=(COLUMN_BLOCK, COLUMN_THREADS))
 
 
@@ -76,14 +76,14 @@ def sum_parts(parts: Tensor, *results: Tensor) -> None:
 
 
 def row_statistics(x: Tensor, kinds: int) -> Tensor:
-    """A new, uninitialised tensor of ``kinds`` numbers for each row of ``x``; float64 for float64, else float32."""
+    """A new, uninitialised tensor of ``kinds`` numbers per row of ``x``; float64 for float64, else float32."""
     return x.new_empty(
         (kinds, math.prod(x.shape[:-1])), dtype=torch.float64 if x.dtype == torch.float64 else torch.float32
     )
 
 
 def of_columns(x: Tensor, wanted: bool) -> Tensor:
-    """A new, uninitialised tensor of one number for each column of ``x``, in its dtype; empty if not wanted."""
+    """A new, uninitialised tensor of one number per column of ``x``, in its dtype; empty if not wanted."""
     return x.new_empty(x.shape[-1] if wanted else 0)
 
 

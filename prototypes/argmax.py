@@ -19,13 +19,13 @@ def reference(x: Tensor) -> tuple[Tensor, Tensor]:
 # ------------------------------------------------------------------------------------------------- prototype
 
 WARPS_PER_BLOCK = THREADS_PER_BLOCK // 32
-BLOCKS_WANTED = 4 * 8 * 132  # four times as many as an H200 runs at once
-LEAST_VECTORS = 2048  # 16-byte vectors in a slice
+BLOCKS_WANTED = 4 * 8 * 132  # four times as many blocks as an H200 runs at once
+LEAST_VECTORS = 2048  # 16-byte vectors per slice
 
 
 @cuda.jit(device=True)
 def is_larger(a, b):
-    return b == b and not (a <= b)  # also where a is nan
+    return b == b and not (a <= b)  # also true if a is nan
 
 
 @cuda.jit(device=True)
@@ -35,7 +35,7 @@ def comes_before(value_a, column_a, value_b, column_b):
 
 @cuda.jit(device=True)
 def slice_length(columns, share):
-    """Of the slice blockIdx.y of a row that is cut into gridDim.y; the last one has the remainder too."""
+    """Slice blockIdx.y of a row that is cut into gridDim.y slices; the last one also has the remainder."""
     return columns - cuda.blockIdx.y * share if cuda.blockIdx.y + 1 == cuda.gridDim.y else share
 
 
@@ -68,7 +68,7 @@ def argmax_kernel(x, columns_of, values, indices, rows, columns, share, team):
     row = cuda.grid(1) // team
     lane = cuda.threadIdx.x % team
     begin = cuda.blockIdx.y * share
-    value = x.dtype.type(-math.inf)  # where no number is larger than that, the first column is right
+    value = x.dtype.type(-math.inf)  # if no number is larger than -inf, the result is the first column
     column = int64(0)
     if row < rows:
         for i in range(lane, slice_length(columns, share), team):
@@ -138,7 +138,7 @@ def argmax_backward(grad_values: Tensor, indices: Tensor, columns: int) -> Tenso
 
 
 def _launch_slices(x: Tensor, columns_of: Tensor, values: Tensor, indices: Tensor, slices: int) -> None:
-    """One result for each of so many slices of a row."""
+    """Write one result per slice of each row."""
     count, columns = x.shape
     share = columns // slices
     team = _team_for(x, share)
@@ -150,13 +150,13 @@ def _launch_slices(x: Tensor, columns_of: Tensor, values: Tensor, indices: Tenso
 
 
 def _team_for(x: Tensor, columns: int) -> int:
-    """The number of threads for a slice of so many columns."""
+    """The number of threads for a slice of this many columns."""
     vectors = columns // (16 // x.element_size())
     return 4 if vectors <= 16 else 32 if vectors <= 512 else THREADS_PER_BLOCK
 
 
 def _slices_of(x: Tensor, count: int, columns: int) -> int:
-    """Into how many slices each row is cut."""
+    """The number of slices per row."""
     least = LEAST_VECTORS * (16 // x.element_size())
     wanted = min(-(-BLOCKS_WANTED // count), columns // least)
     return max(wanted, -(-columns // 2**30), 1)

@@ -30,7 +30,7 @@ def reference(
     reduction: str = "mean",
 ) -> Tensor:
     if target.dim() == 0:
-        # As a row among rows: alone and ignored, torch gives its mean as nan on the CPU, and as 0 on a GPU.
+        # As one row of a matrix: for a single row that is ignored, torch's mean is nan on the CPU and 0 on a GPU.
         losses = reference(logits[None], target[None], ignore_index, label_smoothing, reduction)
         return losses.squeeze(0) if reduction == "none" else losses
     if logits.dtype == torch.float64:
@@ -41,9 +41,9 @@ def reference(
 
 
 def _exact(logits: Tensor, target: Tensor, ignore_index: int, label_smoothing: float, reduction: str) -> Tensor:
-    """F.cross_entropy as the kernel's formula. torch's log_softmax adds up term by term, which of 100,000 columns
-    leaves an error of 900 round-offs, and with label smoothing its gradient multiplies p by a sum of all q, which is
-    1 but for rounding. Rows that are not contiguous are added up term by term, too."""
+    """F.cross_entropy by the kernel's formula. torch's log_softmax adds term by term, which over 100,000 columns
+    accumulates an error of 900 round-offs; with label smoothing, its gradient multiplies p by the sum of all q, which
+    is 1 only up to rounding. torch also sums rows that are not contiguous term by term."""
     below = (logits - logits.detach().amax(-1, keepdim=True)).contiguous()
     counted = target != ignore_index
     losses = F.nll_loss(below, target, ignore_index=ignore_index, reduction="none")
@@ -59,12 +59,12 @@ def _exact(logits: Tensor, target: Tensor, ignore_index: int, label_smoothing: f
 
 WARPS_PER_BLOCK = THREADS_PER_BLOCK // 32
 
-NONE, MEAN, SUM = 0, 1, 2  # as in torch's own operators
+NONE, MEAN, SUM = 0, 1, 2  # numbered as in torch's own operators
 
 
 @cuda.jit
 def cross_entropy_kernel(logits, targets, ignored, losses, residual, count, rows, columns, label_smoothing):
-    """A block a row: the maximum, the sum, then the loss, and the gradient where ``residual`` has rows."""
+    """One block per row: the maximum, the sum, then the loss, and the gradient if ``residual`` has rows."""
     of_warp = cuda.shared.array(WARPS_PER_BLOCK, logits.dtype)
     C = logits.dtype.type
     smoothing = C(label_smoothing)
@@ -86,7 +86,7 @@ def cross_entropy_kernel(logits, targets, ignored, losses, residual, count, rows
         for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
             shifted = logits[row, i] - largest
             total += math.exp(shifted)
-            if smoothing > 0:  # else -inf · 0 would be nan
+            if smoothing > 0:  # avoids -inf · 0 = nan
                 plain += shifted
         total = block_sum(total, of_warp)
         plain = block_sum(plain, of_warp)

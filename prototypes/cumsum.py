@@ -15,9 +15,9 @@ def reference(x: Tensor) -> Tensor:
 
 
 def _by_doubling(x: Tensor) -> Tensor:
-    """torch.cumsum, with log2(columns) additions for each number (Hillis and Steele). torch adds up term by term, which
-    of 100,000 equal numbers leaves an error of 1,000 round-offs and more."""
-    y = (x if x.dim() > 0 else x.reshape(1)).contiguous() + 0  # -0 + 0 is 0, as where a sum begins with 0
+    """torch.cumsum, with log2(columns) additions per number (Hillis and Steele). torch adds term by term, which over
+    100,000 equal numbers accumulates an error of 1,000 round-offs and more."""
+    y = (x if x.dim() > 0 else x.reshape(1)).contiguous() + 0  # -0 + 0 is 0, as at the start of a sum
     distance = 1
     while distance < y.shape[-1]:
         y = torch.cat([y[..., :distance], y[..., distance:] + y[..., :-distance]], -1)
@@ -30,13 +30,13 @@ def _by_doubling(x: Tensor) -> Tensor:
 WARPS_PER_BLOCK = THREADS_PER_BLOCK // 32
 ALL_LANES = 0xFFFFFFFF
 
-# The port has 16 numbers a thread, here each has one.
+# One number per thread, where the port has 16.
 TILE = THREADS_PER_BLOCK
 
-# Blocks that run at once; rows are many where there are twice as many.
+# Resident blocks; at least twice as many rows count as many.
 RESIDENT_BLOCKS = 4
 
-NOTHING, AGGREGATE, PREFIX = 0, 1, 2  # what a tile has published
+NOTHING, AGGREGATE, PREFIX = 0, 1, 2  # states of a tile
 
 
 @cuda.jit(device=True)
@@ -55,7 +55,7 @@ def store(y, row, position, columns, reverse, value):
 
 @cuda.jit(device=True)
 def warp_scan(value):
-    """The sum of the values of this lane and of those before it."""
+    """The inclusive prefix sum over the lanes of a warp."""
     for distance in (1, 2, 4, 8, 16):
         left = cuda.shfl_up_sync(ALL_LANES, value, distance)
         if cuda.threadIdx.x % 32 >= distance:
@@ -111,9 +111,9 @@ def publish(to, states, tile, value, state):
 
 @cuda.jit(device=True)
 def sum_before(tile, apart, states, aggregates, prefixes):
-    """The sum of the row's tiles before this one, which one warp looks up; tiles of a row are ``apart``."""
+    """The sum of the row's tiles before this one, computed by one warp; tiles of a row are ``apart``."""
     lane = cuda.threadIdx.x % 32
-    # Back to the nearest tile that has its prefix, 32 tiles at a time.
+    # Backwards to the nearest tile whose prefix is published, 32 tiles at a time.
     back = 0
     known = 0
     while known == 0:
@@ -130,10 +130,10 @@ def sum_before(tile, apart, states, aggregates, prefixes):
         if known == 0:
             back += 32
     cuda.threadfence()
-    cuda.syncwarp()  # a lane reads what another one has seen published
-    count = back + cuda.ffs(known) - 1  # tiles after that one
+    cuda.syncwarp()  # orders a lane's reads after another lane's reads of the states
+    count = back + cuda.ffs(known) - 1  # tiles after the nearest one
     nearest = tile - (count + 1) * apart
-    # And forward: the same additions, whichever tile was the nearest.
+    # Forwards: the same additions whichever tile was the nearest.
     total = prefixes[nearest]
     for first in range(1, count + 1, 32):
         own = aggregates[nearest + (first + lane) * apart] if first + lane <= count else 0
@@ -182,7 +182,7 @@ def cumsum(x: Tensor, reverse: bool) -> Tensor:
         launch(cumsum_rows_kernel, count, rows(x), output(rows(y)), count, columns, reverse)
         return y
     tiles = count * -(-columns // TILE)
-    states = x.new_empty(tiles + 1, dtype=torch.int32)  # and, in the last place, how many tiles are claimed
+    states = x.new_empty(tiles + 1, dtype=torch.int32)  # the last element counts claimed tiles
     sums = x.new_empty((2, tiles), dtype=torch.int64 if integer else torch.float64)
     launch(cumsum_reset_kernel, -(-(tiles + 1) // THREADS_PER_BLOCK), output(states), tiles + 1)
     launch(

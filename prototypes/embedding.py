@@ -12,19 +12,19 @@ from trifold.prototype import THREADS_PER_BLOCK, check_floating, launch, launch_
 
 
 def reference(indices: Tensor, weight: Tensor, deterministic: bool = False) -> Tensor:
-    # An index that there is not finds a row of nan after the others, whose gradient goes nowhere.
+    # An index out of range reads an extra row of nan, whose gradient is dropped.
     vocabulary, columns = weight.shape
     known = (indices >= 0) & (indices < vocabulary)
     extended = torch.cat([weight, weight.new_full((1, columns), math.nan)])
-    # Not F.embedding: on a GPU its backward reads a null pointer where there is no column (pytorch/pytorch#189668).
+    # Not F.embedding: on a GPU its backward reads a null pointer if there is no column (pytorch/pytorch#189668).
     return extended[torch.where(known, indices, vocabulary).contiguous()]
 
 
 # ------------------------------------------------------------------------------------------------- prototype
 
-LOADS = 4  # of a thread under way at a time
-MOST_TILES = 65_535  # blocks in the second dimension of a grid
-MANY_POSITIONS = 32  # a row, on average: a block adds up a row of grad_weight
+LOADS = 4  # loads in flight per thread
+MOST_TILES = 65_535  # limit of gridDim.y
+MANY_POSITIONS = 32  # per row on average: from here on, a block sums a row of grad_weight
 
 
 @cuda.jit(device=True)
@@ -195,8 +195,8 @@ def _add_in_order(grad: Tensor, indices: Tensor, order: Tensor, grad_weight: Ten
 def _row_launch(
     count: int, columns: int, loads: int, block_a_row: bool = False
 ) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Grid and block in which ``lanes`` threads share a row, each of which takes ``loads`` elements at a time: a block
-    has as many rows as it has threads left."""
+    """Grid and block in which ``lanes`` threads share a row and each loads ``loads`` elements at a time; a block has as
+    many rows as its threads allow."""
     lanes = 1 << (min(columns, 32) - 1).bit_length()
     height, tiles = THREADS_PER_BLOCK // lanes, -(-columns // (lanes * loads))
     blocks = count if block_a_row else -(-count // height)

@@ -11,10 +11,10 @@ from trifold.prototype import check_floating, launch, launch_elementwise, output
 
 
 def reference(x: Tensor, bins: int, low: float, high: float) -> Tensor:
-    """torch.histc's formula, whose four operations are each rounded to nearest, in float32 or, for float64, in float64:
-    other formulas, and other types, put some of the numbers at the edges into the bin beside theirs."""
+    """torch.histc's formula, with each of its four operations rounded to nearest, in float32 or, for float64, in
+    float64: other formulas and types put some of the numbers at the edges into a neighbouring bin."""
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
-    # As tensors on the device of x: by a number, torch divides on a GPU as it multiplies by the reciprocal.
+    # As tensors on the device of x: a division by a Python number is a product with its reciprocal on a GPU.
     first, last, count = (torch.tensor(number, dtype=wide, device=x.device) for number in (low, high, bins))
     counted = x.detach().to(wide)
     counted = counted[(counted >= first) & (counted <= last)]

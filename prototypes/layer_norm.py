@@ -41,7 +41,7 @@ def reference(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = Non
 
 @cuda.jit
 def layer_norm_kernel(x, weight, bias, y, mean, rstd, rows, columns, eps):
-    """A block a row, in three passes over it: the mean, the variance, the result."""
+    """One block per row, in three passes over it: the mean, the variance, the result."""
     of_warp = cuda.shared.array(WARPS_PER_BLOCK, x.dtype)
     C = x.dtype.type
     for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
@@ -104,7 +104,7 @@ def layer_norm_rows_kernel(x, weight, bias, y, mean, rstd, rows, columns, eps, t
 
 @cuda.jit
 def layer_norm_backward_kernel(grad, x, weight, mean, rstd, grad_x, rows, columns):
-    """A block a row, in two passes over it: the sums of g and of g * x_hat, the result."""
+    """One block per row, in two passes over it: the sums of g and of g * x_hat, then the result."""
     of_warp = cuda.shared.array(WARPS_PER_BLOCK, x.dtype)
     C = x.dtype.type
     for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
@@ -127,7 +127,7 @@ def layer_norm_backward_kernel(grad, x, weight, mean, rstd, grad_x, rows, column
 
 @cuda.jit
 def layer_norm_weight_gradient_kernel(grad, x, mean, rstd, parts, rows, rows_a_part, columns):
-    """The first step of the gradients of weight and bias: the sums over a part of the rows."""
+    """The first step of the gradients of weight and bias: the sums over part of the rows."""
     of_thread = cuda.shared.array((COLUMN_THREADS, COLUMN_BLOCK), x.dtype)
     C = x.dtype.type
     part = cuda.blockIdx.y

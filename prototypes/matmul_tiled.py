@@ -1,7 +1,7 @@
 """matmul_tiled: the reference, and the prototype of cuda_src/matmul_tiled.cuh.
 
-Numba has no wmma: half types take these tiles, too, and are added up in float32. The port multiplies them by tensor
-cores, a step at a time.
+Numba has no wmma: here half types use the same tiles and are added in float32, while the port multiplies them on tensor
+cores.
 """
 
 from numba import cuda
@@ -14,13 +14,13 @@ def reference(a: Tensor, b: Tensor) -> Tensor:
     return a @ b
 
 
-# Numbers across a tile, and along k: half of the port's, since a simulator takes its time for the zeros that fill up a
+# Elements across a tile, and along k: half of the port's, since the simulator spends its time on the zeros that pad a
 # tile.
 TILE, STEP = 32, 8
 PITCH = TILE + 4  # from one k to the next
-SIDE, OWN = 8, 4  # threads across a tile, and a thread's numbers
-THREADS = SIDE * SIDE  # of a block
-LOADS = TILE * STEP // THREADS  # of a thread, for each tile
+SIDE, OWN = 8, 4  # threads across a tile; elements of a thread
+THREADS = SIDE * SIDE  # per block
+LOADS = TILE * STEP // THREADS  # per thread and tile
 
 
 @cuda.jit(device=True)
@@ -43,7 +43,7 @@ def matmul_tiled_kernel(a, a_along_k, b_transposed, b_along_k, out, rows, column
     first_column = cuda.blockIdx.x % tiles_a_row * TILE
     own_row = cuda.threadIdx.y * OWN
     own_column = cuda.threadIdx.x * OWN
-    # Where all of a thread's numbers are outside, it has none: a simulator takes its time for sums of zeros.
+    # A thread whose elements are all outside computes none, to spare the simulator sums of zeros.
     own_steps = STEP if first_row + own_row < rows and first_column + own_column < columns else 0
 
     sums = cuda.local.array((OWN, OWN), a.dtype)

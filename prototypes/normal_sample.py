@@ -103,7 +103,7 @@ def _check(condition: bool, problem: str, remedy: str) -> None:
 
 
 def _state(op: str, state: Tensor | None, like: Tensor) -> Tensor:
-    """The seed's tensor, or an empty one where the seed is a number."""
+    """The seed's tensor, or an empty one if the seed is a number."""
     if state is None:
         return torch.empty(0, dtype=torch.int64, device=like.device)
     right = state.dtype == torch.int64 and state.numel() == 1 and state.device == like.device

@@ -25,7 +25,7 @@ def reference(x: Tensor) -> tuple[Tensor, Tensor]:
 
 WARPS_PER_BLOCK = THREADS_PER_BLOCK // 32
 
-# A longer row is shared by blocks; this is the least share, and so many there are at most.
+# Longer rows are shared by blocks: the least share of one, and the most blocks in all.
 LONG_ROW = 4096
 STRETCH = 1024
 MOST_PARTS = 8

@@ -36,7 +36,7 @@ WARPS_PER_BLOCK = THREADS_PER_BLOCK // 32
 
 
 def reference(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
-    # Not torch.nn.functional.rms_norm, which makes x̂ of a row with an infinity 0 on the CPU, and nan on a GPU.
+    # Not torch.nn.functional.rms_norm: for a row with an infinity, its x̂ is 0 on the CPU, and nan on a GPU.
     numbers = x if x.dtype == torch.float64 else x.float()
     x_hat = numbers * torch.rsqrt(numbers.square().mean(-1, keepdim=True) + eps)
     return (x_hat if weight is None else x_hat * weight).to(x.dtype).contiguous()
@@ -44,7 +44,7 @@ def reference(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Ten
 
 @cuda.jit
 def rms_norm_kernel(x, weight, y, rstd, rows, columns, eps):
-    """A block a row, in two passes over it: the sum of squares, the result."""
+    """One block per row, in two passes over it: the sum of squares, then the result."""
     of_warp = cuda.shared.array(WARPS_PER_BLOCK, x.dtype)
     C = x.dtype.type
     for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
@@ -85,7 +85,7 @@ def rms_norm_rows_kernel(x, weight, y, rstd, rows, columns, eps, team):
 
 @cuda.jit
 def rms_norm_backward_kernel(grad, x, weight, rstd, grad_x, rows, columns):
-    """A block a row, in two passes over it: the sum of g * x_hat, the result."""
+    """One block per row, in two passes over it: the sum of g * x_hat, then the result."""
     of_warp = cuda.shared.array(WARPS_PER_BLOCK, x.dtype)
     C = x.dtype.type
     for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
@@ -103,7 +103,7 @@ def rms_norm_backward_kernel(grad, x, weight, rstd, grad_x, rows, columns):
 
 @cuda.jit
 def rms_norm_weight_gradient_kernel(grad, x, rstd, parts, rows, rows_a_part, columns):
-    """The first step of the gradient of weight: the sums over a part of the rows."""
+    """The first step of the gradient of weight: the sums over part of the rows."""
     of_thread = cuda.shared.array((COLUMN_THREADS, COLUMN_BLOCK), x.dtype)
     C = x.dtype.type
     part = cuda.blockIdx.y

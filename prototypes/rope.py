@@ -20,7 +20,7 @@ def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 # ------------------------------------------------------------------------------------------------- prototype
 
-ROPE_BLOCK = 256  # threads, at most
+ROPE_BLOCK = 256  # most threads
 HEADS_A_THREAD = 4  # of q or of k
 
 
@@ -60,7 +60,7 @@ def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, inverse: bool) -> tuple
     operands = [_heads(x) for x in (q, k)]
     results = [output(_heads(x)) for x in (q_out, k_out)]
     groups = sum(-(-x.shape[0] // HEADS_A_THREAD) for x in operands)
-    # As many threads as pairs of a row, then positions, then groups, up to a block.
+    # Threads along the pairs of a row first, then along positions, then along groups, up to a block.
     across = min(pairs, ROPE_BLOCK)
     down = min(positions, ROPE_BLOCK // across)
     deep = min(groups, ROPE_BLOCK // (across * down), 64)
@@ -71,7 +71,7 @@ def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, inverse: bool) -> tuple
 
 
 def _heads(x: Tensor) -> Tensor:
-    """As heads of positions × columns."""
+    """``x`` as heads of positions × columns."""
     positions, columns = x.shape[-2:]
     return x.reshape(x.numel() // (positions * columns), positions, columns)
 

@@ -10,7 +10,7 @@ from trifold.prototype import check_floating, launch, launch_elementwise, output
 
 
 def reference(source: Tensor, index: Tensor, size: int) -> Tensor:
-    """torch's index_add_ into zeros, half types in float32. Rows without a place go to one more, which is cut off."""
+    """torch's index_add_ into zeros, half types in float32. Rows out of range go to an extra row, which is dropped."""
     wide = source if source.dtype in (torch.float64, torch.float32) else source.float()
     sums = wide.new_zeros(size + 1, source.shape[1])
     known = (index >= 0) & (index < size)

@@ -29,8 +29,8 @@ def reference(x: Tensor) -> Tensor:
 
 
 class SumsInPairs(torch.autograd.Function):
-    """softmax with sums by torch.sum, in pairs. torch.softmax adds up term by term, which of 100,000 columns leaves an
-    error of 900 round-offs."""
+    """softmax with pairwise sums by torch.sum. torch.softmax adds term by term, which over 100,000 columns accumulates
+    an error of 900 round-offs."""
 
     @staticmethod
     def forward(ctx, x):  # type: ignore[no-untyped-def]
@@ -50,7 +50,7 @@ class SumsInPairs(torch.autograd.Function):
 
 @cuda.jit
 def softmax_kernel(x, y, rows, columns):
-    """A block a row, in three passes over it: the maximum, the sum, the quotients."""
+    """One block per row, in three passes over it: the maximum, the sum, the quotients."""
     of_warp = cuda.shared.array(WARPS_PER_BLOCK, x.dtype)
     C = x.dtype.type
     for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
@@ -68,7 +68,7 @@ def softmax_kernel(x, y, rows, columns):
 
 @cuda.jit
 def softmax_backward_kernel(grad_y, y, grad_x, rows, columns):
-    """A block a row, in two passes: the sum of grad_y * y, and the products."""
+    """One block per row, in two passes: the sum of grad_y * y, and the products."""
     of_warp = cuda.shared.array(WARPS_PER_BLOCK, y.dtype)
     C = y.dtype.type
     for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):

@@ -12,9 +12,9 @@ from trifold.prototype import THREADS_PER_BLOCK, check_floating, launch, output,
 
 
 def reference(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """torch.topk, but that equal numbers come in the order of their indices, also in backward."""
+    """torch.topk, except that equal numbers are ordered by index, also in backward."""
     matrix = x if x.dim() else x.reshape(1)
-    # On a GPU torch.sort puts a nan whose sign bit is set last: here all are one.
+    # On a GPU torch.sort puts a nan with a set sign bit last: all nan are made equal here.
     numbers = torch.where(matrix.isnan(), math.nan, matrix.detach())
     indices = torch.sort(numbers, dim=-1, descending=True, stable=True).indices[..., :k]
     shape = (*x.shape[:-1], k) if x.dim() else ()
@@ -24,21 +24,21 @@ def reference(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
 # ------------------------------------------------------------------------------------------------- prototype
 
 MOST = 64
-ELEMENTS = 4  # that a thread has of a tile: in C++ vectors
+ELEMENTS = 4  # elements per thread and tile; vectors in C++
 FEW_THREADS = 64
 CAPACITY = 2 * THREADS_PER_BLOCK
-NO_COLUMN = 2**31 - 1  # with -inf: comes after every number of a row
+NO_COLUMN = 2**31 - 1  # with -inf: ordered after every number of a row
 
-BLOCKS_WANTED = 4 * 132  # for slices, which may be so many that their candidates fill several tiles
-LEAST_VECTORS = 4096  # 16-byte vectors in a slice: four tiles of 256 threads
+BLOCKS_WANTED = 4 * 132  # wanted in all slices; there may be so many that their candidates fill several tiles
+LEAST_VECTORS = 4096  # 16-byte vectors per slice: four tiles of 256 threads
 
-BACKWARD_BLOCKS_WANTED = 4 * 8 * 132  # four times as many as an H200 runs at once
+BACKWARD_BLOCKS_WANTED = 4 * 8 * 132  # four times as many blocks as an H200 runs at once
 BACKWARD_LEAST_VECTORS = 2048
 
 
 @cuda.jit(device=True)
 def is_larger(a, b):
-    return b == b and not (a <= b)  # also where a is nan
+    return b == b and not (a <= b)  # also true if a is nan
 
 
 @cuda.jit(device=True)
@@ -48,7 +48,7 @@ def comes_before(value_a, column_a, value_b, column_b):
 
 @cuda.jit(device=True)
 def slice_length(columns, share):
-    """Of the slice blockIdx.y of a row that is cut into gridDim.y; the last one has the remainder too."""
+    """Slice blockIdx.y of a row that is cut into gridDim.y slices; the last one also has the remainder."""
     return columns - cuda.blockIdx.y * share if cuda.blockIdx.y + 1 == cuda.gridDim.y else share
 
 
@@ -87,7 +87,7 @@ def sort(values, columns, count):
 
 @cuda.jit(device=True)
 def sort_kept(values, columns, next_free, count, k):
-    """Sort the ``count`` candidates that are kept, and keep the k best; how many these are."""
+    """Sort the ``count`` candidates, keep the k best, and return how many are left."""
     sorted_count = 1
     while sorted_count < max(count, k):
         sorted_count *= 2
@@ -242,7 +242,7 @@ def topk_backward(grad_values: Tensor, indices: Tensor, columns: int) -> Tensor:
 
 
 def _launch_slices(x: Tensor, columns_of: Tensor, values: Tensor, indices: Tensor, slices: int, k: int) -> None:
-    """k results for each of so many slices of a row. Few threads have a row that is one of their tiles."""
+    """Write k results per slice of each row. Fewer threads process a row that fits in one of their tiles."""
     count, columns = x.shape
     share = columns // slices
     tile = FEW_THREADS * ELEMENTS * (16 // x.element_size())
@@ -257,19 +257,19 @@ def _launch_slices(x: Tensor, columns_of: Tensor, values: Tensor, indices: Tenso
 
 
 def _team_for(x: Tensor, columns: int) -> int:
-    """The number of threads for a slice of so many columns, in backward."""
+    """The number of threads for a slice of this many columns, in backward."""
     vectors = columns // (16 // x.element_size())
     return 4 if vectors <= 16 else 32 if vectors <= 512 else THREADS_PER_BLOCK
 
 
 def _slices_of(x: Tensor, count: int, columns: int, least_vectors: int, blocks: int) -> int:
-    """Into how many slices each row is cut."""
+    """The number of slices per row."""
     wanted = min(-(-blocks // count), columns // (least_vectors * (16 // x.element_size())))
     return max(wanted, -(-columns // 2**30), 1)
 
 
 def _with_columns(x: Tensor, columns: int) -> tuple[int, ...]:
-    """The shape of ``x`` with another last dimension. Without any it is a row of one column, and stays so."""
+    """The shape of ``x`` with the last dimension replaced; a 0-d shape, a row of one column, stays."""
     return (*x.shape[:-1], columns) if x.dim() else ()
 
 

@@ -17,12 +17,12 @@ def reference(x: Tensor) -> Tensor:
 
 # ------------------------------------------------------------------------------------------------- prototype
 
-TILE_EDGE = 32  # a block is a warp for each of TILE_HEIGHT rows of a tile
-TILE_HEIGHT = 8  # at once
-TILE_PITCH = TILE_EDGE + 1  # each column of a tile lies in 32 banks
+TILE_EDGE = 32  # elements
+TILE_HEIGHT = 8  # rows of a tile that a block reads at once, a warp per row
+TILE_PITCH = TILE_EDGE + 1  # the elements of a column are in 32 different banks
 MOST_BLOCKS = 2**31 - 1
 
-# Only bits move: elements are taken as integers of their size, and words of elements as int32. A tile holds int64,
+# Only bits move: elements are viewed as integers of their size, and words of elements as int32. A tile holds int64,
 # which all of them fit into.
 INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 MOST_PACK = 4

@@ -5,14 +5,14 @@
 
 inline constexpr int WARPS_PER_BLOCK = 8;
 
-// Of the slice blockIdx.y of a row that is cut into gridDim.y; the last one has the remainder too.
+// Slice blockIdx.y of a row that is cut into gridDim.y slices; the last one also has the remainder.
 __device__ __forceinline__ int64_t slice_length(int64_t columns, int64_t share) {
   return blockIdx.y + 1 == gridDim.y ? columns - blockIdx.y * share : share;
 }
 
 template <class C>
 __device__ __forceinline__ bool is_larger(C a, C b) {
-  return b == b && !(a <= b);  // also where a is nan
+  return b == b && !(a <= b);  // also true if a is nan
 }
 
 template <class C>
@@ -65,7 +65,7 @@ __global__ void argmax_kernel(const T* x, int64_t x_stride, const int64_t* colum
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / team;
   const int lane = static_cast<int>(threadIdx.x % team);
   const int64_t begin = blockIdx.y * share;
-  C value = C(-INFINITY);  // where no number is larger than that, the first column is right
+  C value = C(-INFINITY);  // if no number is larger than -inf, the result is the first column
   int64_t column = 0;
   if (row < rows) {
     const int64_t i_end = slice_length(columns, share);

@@ -127,7 +127,7 @@ __device__ __forceinline__ C block_sum(C value, C* of_warp) {
   return team_sum(value, of_warp, static_cast<int>(blockDim.x));
 }
 
-// A block a row: the maximum, the sum, then the loss, and the gradient where `residual` has rows.
+// One block per row: the maximum, the sum, then the loss, and the gradient if `residual` has rows.
 template <class T>
 __global__ void cross_entropy_kernel(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t ignored,
                                      T* losses, T* residual, int64_t residual_stride, int64_t residual_length0,
@@ -154,7 +154,7 @@ __global__ void cross_entropy_kernel(const T* logits, int64_t logits_stride, con
     for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
       const C shifted = C(logits[row * logits_stride + i]) - largest;
       total += exp(shifted);
-      if (smoothing > 0) {  // else -inf · 0 would be nan
+      if (smoothing > 0) {  // avoids -inf · 0 = nan
         plain += shifted;
       }
     }
@@ -178,7 +178,7 @@ __global__ void cross_entropy_kernel(const T* logits, int64_t logits_stride, con
   }
 }
 
-// A block a row: the maximum, the sum, then the loss, and the gradient where `residual` has rows.
+// One block per row: the maximum, the sum, then the loss, and the gradient if `residual` has rows.
 template <class T>
 __global__ void cross_entropy_kernel2(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t ignored,
                                       trifold::compute_t<T>* losses, T* residual, int64_t residual_stride,
@@ -205,7 +205,7 @@ __global__ void cross_entropy_kernel2(const T* logits, int64_t logits_stride, co
     for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
       const C shifted = C(logits[row * logits_stride + i]) - largest;
       total += exp(shifted);
-      if (smoothing > 0) {  // else -inf · 0 would be nan
+      if (smoothing > 0) {  // avoids -inf · 0 = nan
         plain += shifted;
       }
     }

@@ -17,7 +17,7 @@ using y_t = std::conditional_t<std::is_integral_v<T>, int64_t, T>;
 template <class T>
 using wide_t = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
 
-// The sum of the values of this lane and of those before it.
+// The inclusive prefix sum over the lanes of a warp.
 template <class Wide>
 __device__ __forceinline__ Wide warp_scan(Wide value) {
   for (const int distance : {1, 2, 4, 8, 16}) {
@@ -108,12 +108,12 @@ __device__ __forceinline__ void publish(Wide* to, int* states, int tile, CY valu
   atomicExch(&states[tile], state);
 }
 
-// The sum of the row's tiles before this one, which one warp looks up; tiles of a row are `apart`.
+// The sum of the row's tiles before this one, computed by one warp; tiles of a row are `apart`.
 template <class Wide>
 __device__ __forceinline__ Wide sum_before(int tile, int64_t apart, int* states, const Wide* aggregates,
                                            const Wide* prefixes) {
   const int lane = threadIdx.x % 32;
-  // Back to the nearest tile that has its prefix, 32 tiles at a time.
+  // Backwards to the nearest tile whose prefix is published, 32 tiles at a time.
   int64_t back = 0;
   int known = 0;
   while (known == 0) {
@@ -131,10 +131,10 @@ __device__ __forceinline__ Wide sum_before(int tile, int64_t apart, int* states,
     if (known == 0) back += 32;
   }
   __threadfence();
-  __syncwarp();  // a lane reads what another one has seen published
-  const int64_t count = back + __ffsll(static_cast<int64_t>(known)) - 1;  // tiles after that one
+  __syncwarp();  // orders a lane's reads after another lane's reads of the states
+  const int64_t count = back + __ffsll(static_cast<int64_t>(known)) - 1;  // tiles after the nearest one
   const int64_t nearest = tile - (count + 1) * apart;
-  // And forward: the same additions, whichever tile was the nearest.
+  // Forwards: the same additions whichever tile was the nearest.
   Wide total = prefixes[nearest];
   for (int64_t first = 1; first < count + 1; first += 32) {
     const Wide own = first + lane <= count ? aggregates[nearest + (first + lane) * apart] : Wide(0);

@@ -69,7 +69,7 @@ __device__ __forceinline__ C block_sum(C value, C* of_warp) {
   return team_sum(value, of_warp, static_cast<int>(blockDim.x));
 }
 
-// A block a row, in three passes over it: the mean, the variance, the result.
+// One block per row, in three passes over it: the mean, the variance, the result.
 template <class T>
 __global__ void layer_norm_kernel(const T* x, int64_t x_stride, const T* weight, int64_t weight_length, const T* bias,
                                   int64_t bias_length, T* y, int64_t y_stride, trifold::compute_t<T>* mean,
@@ -148,7 +148,7 @@ __global__ void layer_norm_rows_kernel(const T* x, int64_t x_stride, const T* we
   }
 }
 
-// A block a row, in two passes over it: the sums of g and of g * x_hat, the result.
+// One block per row, in two passes over it: the sums of g and of g * x_hat, then the result.
 template <class T>
 __global__ void layer_norm_backward_kernel(const T* grad, int64_t grad_stride, const T* x, int64_t x_stride,
                                            const T* weight, int64_t weight_length, const trifold::compute_t<T>* mean,
@@ -183,7 +183,7 @@ __global__ void layer_norm_backward_kernel(const T* grad, int64_t grad_stride, c
 
 // The sum over the threads of this thread's column; all threads of the block call it.
 //
-// It ends with a barrier, so that it can be called again at once.
+// Ends with a barrier, so that it can be called again at once.
 //
 // Args:
 //     value: float32 or float64.
@@ -198,7 +198,7 @@ __device__ __forceinline__ C column_sum(C value, C* of_thread, int64_t of_thread
   return value;
 }
 
-// The first step of the gradients of weight and bias: the sums over a part of the rows.
+// The first step of the gradients of weight and bias: the sums over part of the rows.
 template <class T>
 __global__ void layer_norm_weight_gradient_kernel(const T* grad, int64_t grad_stride, const T* x, int64_t x_stride,
                                                   const trifold::compute_t<T>* mean, const trifold::compute_t<T>* rstd,

@@ -41,7 +41,7 @@ __global__ void matmul_tiled_kernel(const T* a, int64_t a_stride0, int64_t a_str
   const int64_t first_column = trifold::floor_mod(blockIdx.x, tiles_a_row) * TILE;
   const int own_row = threadIdx.y * OWN;
   const int own_column = threadIdx.x * OWN;
-  // Where all of a thread's numbers are outside, it has none: a simulator takes its time for sums of zeros.
+  // A thread whose elements are all outside computes none, to spare the simulator sums of zeros.
   const int own_steps = first_row + own_row < rows && first_column + own_column < columns ? STEP : 0;
 
   C sums[OWN][OWN];

@@ -69,7 +69,7 @@ __device__ __forceinline__ C block_sum(C value, C* of_warp) {
   return team_sum(value, of_warp, static_cast<int>(blockDim.x));
 }
 
-// A block a row, in two passes over it: the sum of squares, the result.
+// One block per row, in two passes over it: the sum of squares, then the result.
 template <class T>
 __global__ void rms_norm_kernel(const T* x, int64_t x_stride, const T* weight, int64_t weight_length, T* y,
                                 int64_t y_stride, trifold::compute_t<T>* rstd, int64_t rows, int64_t columns,
@@ -121,7 +121,7 @@ __global__ void rms_norm_rows_kernel(const T* x, int64_t x_stride, const T* weig
   if (row < rows && threadIdx.x % team == 0) rstd[row] = r;
 }
 
-// A block a row, in two passes over it: the sum of g * x_hat, the result.
+// One block per row, in two passes over it: the sum of g * x_hat, then the result.
 template <class T>
 __global__ void rms_norm_backward_kernel(const T* grad, int64_t grad_stride, const T* x, int64_t x_stride,
                                          const T* weight, int64_t weight_length, const trifold::compute_t<T>* rstd,
@@ -148,7 +148,7 @@ __global__ void rms_norm_backward_kernel(const T* grad, int64_t grad_stride, con
 
 // The sum over the threads of this thread's column; all threads of the block call it.
 //
-// It ends with a barrier, so that it can be called again at once.
+// Ends with a barrier, so that it can be called again at once.
 //
 // Args:
 //     value: float32 or float64.
@@ -163,7 +163,7 @@ __device__ __forceinline__ C column_sum(C value, C* of_thread, int64_t of_thread
   return value;
 }
 
-// The first step of the gradient of weight: the sums over a part of the rows.
+// The first step of the gradient of weight: the sums over part of the rows.
 template <class T>
 __global__ void rms_norm_weight_gradient_kernel(const T* grad, int64_t grad_stride, const T* x, int64_t x_stride,
                                                 const trifold::compute_t<T>* rstd, trifold::compute_t<T>* parts,

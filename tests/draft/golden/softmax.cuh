@@ -80,7 +80,7 @@ __device__ __forceinline__ C block_sum(C value, C* of_warp) {
   return team_sum(value, of_warp, static_cast<int>(blockDim.x));
 }
 
-// A block a row, in three passes over it: the maximum, the sum, the quotients.
+// One block per row, in three passes over it: the maximum, the sum, the quotients.
 template <class T>
 __global__ void softmax_kernel(const T* x, int64_t x_stride, T* y, int64_t y_stride, int64_t rows, int64_t columns) {
   using C = trifold::compute_t<T>;
@@ -125,7 +125,7 @@ __global__ void softmax_rows_kernel(const T* x, int64_t x_stride, T* y, int64_t 
   }
 }
 
-// A block a row, in two passes: the sum of grad_y * y, and the products.
+// One block per row, in two passes: the sum of grad_y * y, and the products.
 template <class T>
 __global__ void softmax_backward_kernel(const T* grad_y, int64_t grad_y_stride, const T* y, int64_t y_stride, T* grad_x,
                                         int64_t grad_x_stride, int64_t rows, int64_t columns) {

@@ -9,14 +9,14 @@ inline constexpr int THREADS_PER_BLOCK = 256;
 inline constexpr int NO_COLUMN = 2147483647;
 inline constexpr int ELEMENTS = 4;
 
-// Of the slice blockIdx.y of a row that is cut into gridDim.y; the last one has the remainder too.
+// Slice blockIdx.y of a row that is cut into gridDim.y slices; the last one also has the remainder.
 __device__ __forceinline__ int64_t slice_length(int64_t columns, int64_t share) {
   return blockIdx.y + 1 == gridDim.y ? columns - blockIdx.y * share : share;
 }
 
 template <class C>
 __device__ __forceinline__ bool is_larger(C a, C b) {
-  return b == b && !(a <= b);  // also where a is nan
+  return b == b && !(a <= b);  // also true if a is nan
 }
 
 template <class C>
@@ -104,7 +104,7 @@ __device__ __forceinline__ void sort(C* values, int64_t* columns, int64_t count)
   __syncthreads();
 }
 
-// Sort the `count` candidates that are kept, and keep the k best; how many these are.
+// Sort the `count` candidates, keep the k best, and return how many are left.
 template <class C>
 __device__ __forceinline__ int64_t sort_kept(C* values, int64_t* columns, int64_t* next_free, int64_t count,
                                              int64_t k) {

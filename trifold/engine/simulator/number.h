@@ -127,8 +127,8 @@ void store_value(Kind kind, char* p, const Value& value);
 Kind kind_of_format(const char* format, size_t size);  // of a buffer; `other` for unsupported formats
 const char* kind_name(Kind kind);
 
-// Converts a float to an integer of this kind as PTX's cvt does: toward zero, clamped; a NaN becomes 0, or the sign bit
-// alone if either side has 64 bits (PTX ISA, "cvt").
+// Converts a float to an integer of this kind as PTX's cvt does: toward zero, clamped. A NaN becomes 0 or, if either
+// side has 64 bits, the sign bit of a 32- or 64-bit integer (PTX ISA, "cvt").
 uint64_t float_to_integer(double x, Kind from, Kind to);
 
 // The low 64 bits of a number as an integer of this kind, sign- or zero-extended.
