@@ -1,5 +1,4 @@
-"""What every op that normalises rows must satisfy: inputs with parameters of one number for each column, and bad
-calls."""
+"""Shared by the specs of ops that normalise rows: inputs with parameters of one number per column, and bad calls."""
 
 from __future__ import annotations
 
@@ -19,31 +18,31 @@ from trifold.spec.rows import row_edges, row_shapes, row_tensors
 from trifold.spec.spec import BadCall, Property, Sample
 from trifold.spec.strategies import Limits, Strategy, aliases, tensors
 
-# Rows so many that several blocks share them where they are summed up: `trifold::share_rows`.
+# Enough rows for several blocks to share each column's sum: `trifold::share_rows`.
 MANY_ROWS = 33
 
-# Rows longer than those that one kernel reads at any alignment. With an offset, those of the result begin otherwise:
-# they cannot stream.
+# Rows longer than those that one kernel reads at any alignment. With an offset, their alignment differs from the
+# result's, so that they cannot stream.
 _UNLIKE = (2, 5000)
 
-# Lengths between those of other ops' rows: groups of them are held in other ways.
+# Lengths between those of other ops' rows, which kernels hold in groups in other ways.
 _BETWEEN = (96, 512)
 
 # Rows are read in the same way in all dtypes.
 _IN_EVERY_LAYOUT = (torch.float32, torch.bfloat16)
 
-# A product with a huge parameter may overflow before a bias of the other sign is added; one with inf is nan where the
-# difference from the mean is exactly 0, which rounding decides.
+# A product with a huge parameter may overflow before a bias of the other sign is added; one with inf is nan if the
+# difference from the mean is exactly 0, which depends on rounding.
 _PARAMETER_FILLS: tuple[Fill, ...] = ("normal", "exact", "wide", "zero", "tiny")
 
 
 def norm_calls(parameters: int) -> Strategy:
-    """Calls with rows, and with ``parameters`` tensors of one number for each column, each of which may be None."""
+    """Calls with rows, and with ``parameters`` tensors of one number per column, each of which may be None."""
 
     @st.composite
     def calls(draw: st.DrawFn, limits: Limits) -> Call:
         dtype = draw(st.sampled_from(DTYPES))
-        # Squares of huge numbers overflow, but in a half type that is computed in a type of wider range.
+        # Squares of huge numbers overflow, except in half types, which are computed in a type of wider range.
         small = [fill for fill in ROW_FILLS if fill not in ("huge", "range", "special")]
         fills = ROW_FILLS if dtype == torch.float16 else [*small, "squarable"]
         x = draw(row_tensors(row_shapes(limits), dtypes=[dtype], fills=fills))
@@ -65,7 +64,7 @@ def norm_edges(parameters: int) -> tuple[Call, ...]:
     empty = tuple(Call((TensorCase(shape),)) for shape in ((3, 0), (0, 3)))
     without = tuple(Call((*call.args, *[None] * parameters)) for call in some[:3])
     with_parameters = [_with_parameters(call, parameters) for call in (*some, *many, *unlike, *between, *empty)]
-    # Rows of a warp, of a block, and so many that blocks share them, with one parameter alone.
+    # Rows of a warp, of a block, and enough rows for blocks to share them, with only one parameter.
     alone = [Call((TensorCase(shape, dtype),)) for shape in ((3, 33), (3, 1025)) for dtype in _IN_EVERY_LAYOUT]
     alone.append(Call((TensorCase((MANY_ROWS, 3), torch.float16),)))
     return (*with_parameters, *without, *(lone for call in alone for lone in _with_one(call, parameters)))
@@ -91,7 +90,7 @@ def norm_smooth(parameters: int) -> tuple[Call, ...]:
 
 
 def _with_one(call: Call, count: int) -> tuple[Call, ...]:
-    """The call with each of the parameters alone, where there are several."""
+    """The call with each of the parameters alone, if there are several."""
     x, *numbers = _with_parameters(call, count).args
     alone = [[number if i == place else None for i, number in enumerate(numbers)] for place in range(count)]
     return tuple(Call((x, *given)) for given in alone) if count > 1 else ()
@@ -103,7 +102,7 @@ def _with_parameters(call: Call, count: int) -> Call:
 
 
 def norm_special_parameters(parameters: int) -> tuple[Sample, ...]:
-    """Parameters with nan and infinities, beside ordinary rows."""
+    """Parameters with nan and infinities, together with ordinary rows."""
     reason = "nan and inf of a parameter make their own column nan or inf, and no other one"
     return tuple(
         Sample(
@@ -177,9 +176,9 @@ def norm_scale_invariant() -> Property:
 
 
 def norm_of_ones(parameters: dict[str, float]) -> Property:
-    """A parameter that is None is one of these numbers: the same result and gradient, bit for bit.
+    """A parameter that is None equals one of these numbers: the same result and gradient, bit for bit.
 
-    But for gradients on a GPU, where a product with 1 may be fused with a sum that is rounded otherwise.
+    Except gradients on a GPU, where a product with 1 may be fused with a sum and then rounds differently.
     """
 
     def check(function: Callable[..., Tensor], device: str) -> None:
@@ -208,13 +207,13 @@ def norm_many_rows(parameters: Sequence[str], eager: Callable[..., Tensor]) -> P
     def check(function: Callable[..., Tensor], device: str) -> None:
         for dtype in (torch.float32, torch.bfloat16):
             x = TensorCase((1003, 5), dtype, seed=6).make(device)
-            # One number for all rows: each addition of it errs on the same side.
+            # One number for all rows, so that all additions err on the same side.
             outer = torch.full((), 0.1, dtype=dtype, device=device).expand(x.shape)
             got, again = (gradients(function, x, outer) for _ in range(2))
             want = gradients(eager, x.double(), outer.double())
             assert all(torch.equal(a, b) for a, b in zip(got, again, strict=True)), f"{dtype}: other bits, again"
             for name, grad, exact in zip(parameters, got, want, strict=True):
-                # No more than 2.5 in magnitude, for five columns: the sum of what is added up.
+                # At most 2.5 in magnitude for the five columns, the sum of the terms.
                 size = outer.double().abs().sum(0) * (1 if name == "bias" else 2.5)
                 units = float(((grad.double() - exact).abs() / size).max()) / (torch.finfo(dtype).eps / 2)
                 assert units <= 8, f"gradient of {name} in {dtype}: {units:.3g} unit round-offs, 8 are allowed"
@@ -227,8 +226,8 @@ def norm_many_rows(parameters: Sequence[str], eager: Callable[..., Tensor]) -> P
     )
 
 
-# Rows of every length between which the port chooses on a GPU, those that can be cut into 16-byte pieces and others;
-# and so many of them that a team has several, but for a few. The last ones begin after a boundary of 16 bytes.
+# Rows of each length between which the port chooses on a GPU, those that consist of 16-byte pieces and others, and
+# mostly enough rows for several per team. The last ones begin off a 16-byte boundary.
 Places = tuple[tuple[tuple[int, int], Layout], ...]
 _ONE_PASS: Places = (
     *(((9003, columns), "contiguous") for columns in (96, 99, 200, 400, 1000, 501, 999)),
@@ -256,7 +255,7 @@ def norm_one_pass(parameters: Sequence[str], eager: Callable[..., Tensor], *, sh
         assert all(torch.equal(a, b) for a, b in zip(got, again, strict=True)), f"{where}: other bits, again"
         names = "result", "gradient of x", *(f"gradient of {name}" for name in parameters)
         for name, ours, want in zip(names, got, exact, strict=True):
-            # The result and the gradient of x are of the size of their terms; the others are sums over all rows.
+            # The result and the gradient of x have the size of their terms; the others are sums over all rows.
             size = want.abs() + (want.abs().mean() if want.shape == x.shape else outer.double().abs().sum(0))
             units = float(((ours.double() - want).abs() / size).max()) / (torch.finfo(x.dtype).eps / 2)
             assert units <= 16, f"{where}: {name}: {units:.3g} unit round-offs, 16 are allowed"
@@ -273,13 +272,13 @@ def norm_one_pass(parameters: Sequence[str], eager: Callable[..., Tensor], *, sh
     )
 
 
-# Where squares are taken of the numbers themselves first, and of their differences from the mean where those cancel.
+# Here squares are first summed directly, then as differences from the mean if those cancel.
 _FAR: Places = tuple(((100, columns), "contiguous") for columns in (7001, 12_289, 15_001))
 
 
 def norm_far_from_zero(eager: Callable[..., Tensor], *, shapes: Places = _FAR) -> Property:
-    """Rows of half types, of odd lengths, some of whose means are far larger than their deviations, against ``eager``
-    in float64."""
+    """Rows of half types, of odd lengths, some with means far larger than their deviations, against ``eager`` in
+    float64."""
 
     def check(function: Callable[..., Tensor], device: str) -> None:
         for dtype, shift in ((torch.float16, 1000.0), (torch.bfloat16, 200.0)):

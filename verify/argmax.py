@@ -36,7 +36,7 @@ from trifold.spec.fills import Fill
 # Lengths between which the port chooses its team: 4 threads up to 16 vectors of 16 bytes, a warp up to 512.
 _COLUMNS = (1, 33, 127, 128, 129, 1025, 4096, 4097)
 
-# All of one value, or a few: which of the equal numbers is chosen shows in the gradient too.
+# All equal, or of few values: which of the equal numbers is chosen affects the gradient too.
 _SAMPLES: tuple[tuple[str, tuple[int, ...], Fill, str], ...] = (
     ("equal", (16, 37), "exact", "of equal numbers any one is right, and its index must be that of the value"),
     ("zeros", (5, 300), "zero", "-0 equals +0"),
@@ -56,7 +56,7 @@ def _calls(limits: Limits) -> Any:
 
 
 def _of_equal_value(got: Tensor, want: Tensor, x: Tensor) -> Tensor:
-    """Where the index is that of a number equal to the largest one; nan equals nan."""
+    """Whether the index is that of a number equal to the largest one; nan equals nan."""
     matrix = x if x.dim() else x.reshape(1)
     columns = matrix.shape[-1]
     chosen = matrix.gather(-1, got.clamp(0, columns - 1).unsqueeze(-1)).squeeze(-1)
@@ -65,7 +65,7 @@ def _of_equal_value(got: Tensor, want: Tensor, x: Tensor) -> Tensor:
 
 
 def _is_torch_max(function: Callable[..., Any], device: str) -> None:
-    """Every bit of values (but a zero's sign), and the lowest of the indices that are right."""
+    """Every bit of values (except a zero's sign), and the lowest of the correct indices."""
     for dtype in DTYPES:
         for columns in (1, 7, 100, 1000, 5000, 40_001):
             for fill in ("normal", "exact", "special", "masked"):
@@ -78,16 +78,16 @@ def _is_torch_max(function: Callable[..., Any], device: str) -> None:
 
 
 def _every_column(function: Callable[..., Any], device: str) -> None:
-    """The largest number is found wherever it stands: at both ends of a thread's, a team's and a slice's columns."""
+    """The largest number is found in any position: at both ends of a thread's, a team's and a slice's columns."""
     for dtype, columns in ((torch.float32, 70), (torch.float16, 530), (torch.float64, 1100)):
         x = torch.zeros(columns + 1, columns + 1, dtype=dtype, device=device)
         x.fill_diagonal_(1)
-        _, indices = function(x[:-1, 1:])  # rows of odd length that begin at odd places
+        _, indices = function(x[:-1, 1:])  # rows of odd length that begin at odd offsets
         assert torch.equal(indices[1:], torch.arange(columns - 1, device=device)), f"{columns} columns of {dtype}"
 
 
 def _large(function: Callable[..., Any], device: str) -> None:
-    """A row of more than 2³¹ numbers, and as many rows' numbers, forward and backward."""
+    """A row of more than 2³¹ numbers, and rows with as many in total, forward and backward."""
     for shape in ((1, 2**31 + 1027), (2**19 + 3, 4096)):
         x = torch.zeros(shape, dtype=torch.float16, device=device)
         x[-1, -5] = 1

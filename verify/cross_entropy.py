@@ -44,7 +44,7 @@ _TARGET_LAYOUTS: tuple[Layout, ...] = ("contiguous", "offset", "sliced", "expand
 @st.composite
 def _calls(draw: st.DrawFn, limits: Limits) -> Call:
     smoothing = draw(st.sampled_from((0.0, 0.0, 0.1, 1.0)))
-    # The sum of a row's differences from the largest number overflows, but in a type of wider range.
+    # The sum of a row's differences from the largest number overflows, unless in a type of wider range.
     dtype = draw(st.sampled_from(DTYPES))
     fills = ROW_FILLS if smoothing == 0 or dtype == torch.float16 else _SUMMABLE
     logits = draw(row_tensors(row_shapes(limits, least=1, max_dims=2), dtypes=[dtype], fills=fills))
@@ -117,7 +117,7 @@ def _terms(reference: Callable[..., Tensor], kwargs: dict[str, Any], *of: Tensor
 
 
 def _reduced(terms: Tensor, target: Tensor, reduction: str = "mean", ignore_index: int = -100, **_: Any) -> Tensor:
-    """The sum of the terms of the rows that count; for the mean, over their number."""
+    """The sum of the terms of the rows that count; for the mean, divided by their number."""
     if reduction == "none":
         return terms
     counted = int((target != ignore_index).sum())
@@ -130,20 +130,20 @@ def _scale(reference: Callable[..., Tensor], logits: Tensor, target: Tensor, **k
 
 
 def _working_scale(reference: Callable[..., Tensor], logits: Tensor, target: Tensor, **kwargs: Any) -> Tensor:
-    """1 + the loss of each row: the logarithm of a sum that was rounded is off by a round-off, however small it is. Of
-    many rows each thread adds up some, and each addition may round off."""
+    """1 + the loss of each row: the logarithm of a rounded sum is off by a round-off, however small it is. With many
+    rows each thread adds several, and each addition may round."""
     of_row = 1 + _terms(reference, kwargs, logits, target)
     return _reduced(of_row, target, **kwargs) * (1 + target.numel() / 2**14)
 
 
 def _smoothed(logits: Tensor, target: Tensor, label_smoothing: float = 0.0, **_: Any) -> Tensor:
-    """q: the distribution that the loss compares with."""
+    """q: the target distribution."""
     classes = logits.shape[-1]
     return label_smoothing / classes + (1 - label_smoothing) * F.one_hot(target.clamp(0, classes - 1), classes)
 
 
 def _fill_of(columns: int, dtype: torch.dtype) -> Fill:
-    """In float16 most of so many probabilities are subnormal; gradients then keep few bits, and need only be finite."""
+    """In float16 most of so many probabilities are subnormal; gradients then have few bits, and need only be finite."""
     return "wide" if dtype == torch.float16 and columns in LONG_ROWS else "normal"
 
 
@@ -158,7 +158,7 @@ def _gradient_scale(
 def _gradient_working_scale(
     reference: Callable[..., Tensor], grad: Tensor, logits: Tensor, target: Tensor, **kwargs: Any
 ) -> Tensor:
-    """|d loss|·p·(1 + |log p|): exp of a difference is off by as many round-offs as that is large, and by one more."""
+    """|d loss|·p·(1 + |log p|): exp of a difference is off by as many round-offs as its magnitude, and by one more."""
     log_p = torch.log_softmax(logits, -1)
     return log_p.exp() * (1 + log_p.abs()) * _of_rows(grad, target, **kwargs)
 
@@ -170,7 +170,7 @@ def _of_rows(grad: Tensor, target: Tensor, reduction: str = "mean", ignore_index
 
 
 def _softmax_and_nll(function: Callable[..., Tensor], device: str) -> None:
-    """-log softmax(x)[target], where no probability is so small that its logarithm is off."""
+    """-log softmax(x)[target], if no probability is so small that its logarithm is inaccurate."""
     for dtype in (torch.float32, torch.float64):
         logits = TensorCase((50, 100), dtype, seed=1).make(device)
         target = IndexCase((50,), 100, seed=2).make(device)
@@ -181,7 +181,7 @@ def _softmax_and_nll(function: Callable[..., Tensor], device: str) -> None:
 
 
 def _gradients_sum_to_zero(function: Callable[..., Tensor], device: str) -> None:
-    """Along each row, since a shift of the row changes nothing."""
+    """Sums to 0 along each row, since a shift of the row changes nothing."""
     target = IndexCase((7,), 300, seed=4).make(device)
     for dtype in (torch.float32, torch.float64):
         logits = TensorCase((7, 300), dtype, seed=3).make(device).requires_grad_()
@@ -191,12 +191,12 @@ def _gradients_sum_to_zero(function: Callable[..., Tensor], device: str) -> None
             assert off <= 8 * torch.finfo(dtype).eps, f"gradients in {dtype} sum to {off:.3g} of their size"
 
 
-# The first is replaced by the number of classes. Of the others, the lower 32 bits are those of classes that there are.
+# The first is replaced by the number of classes. The lower 32 bits of the others are valid classes.
 _UNKNOWN = (0, -1, 2**32, 2**32 + 1, 1 - 2**32, 2**33 + 2, 2**63 - 1, -(2**63))
 
 
 def _unknown_classes(function: Callable[..., Tensor], device: str) -> None:
-    """A row of a class that there is not is nan in its loss and gradient; the others are as without it."""
+    """A row with a class out of range has nan loss and gradient; the other rows are unchanged."""
     for classes in (6, 5000):
         logits = TensorCase((len(_UNKNOWN) + 2, classes), seed=5).make(device).requires_grad_()
         target = torch.tensor([1, *_UNKNOWN, 2], device=device)
@@ -211,7 +211,7 @@ def _unknown_classes(function: Callable[..., Tensor], device: str) -> None:
 
 
 def _ignored_beyond_32_bits(function: Callable[..., Tensor], device: str) -> None:
-    """A class is ignored where all 64 bits are those of ignore_index, and counts, or is unknown, else."""
+    """A class is ignored only if all 64 bits equal ignore_index; otherwise it counts, or is out of range."""
     far = 2**32 + 1
     logits = TensorCase((4, 6), seed=5).make(device).requires_grad_()
     target = torch.tensor([1, far, 2, far], device=device)
@@ -229,7 +229,7 @@ def _ignored_beyond_32_bits(function: Callable[..., Tensor], device: str) -> Non
 
 
 def _nothing_counts(function: Callable[..., Tensor], device: str) -> None:
-    """Of ignored rows alone, the mean is nan, the sum 0, and gradients are 0: also where logits are nan."""
+    """If all rows are ignored, the mean is nan, the sum 0, and gradients are 0: also if logits are nan."""
     logits = torch.tensor([[1.0, math.nan, math.inf], [0.0, 1.0, 2.0]], device=device, requires_grad=True)
     target = torch.tensor([-100, -100], device=device)
     for reduction, expected in (("mean", math.nan), ("sum", 0.0)):
@@ -240,9 +240,9 @@ def _nothing_counts(function: Callable[..., Tensor], device: str) -> None:
 
 
 def _losses_alone(function: Callable[..., Tensor], device: str) -> None:
-    """The same bits as where a gradient is asked for, also of rows so long that another kernel makes them."""
+    """The same bits as with a gradient, also for rows so long that another kernel computes them."""
     shapes = [(2, 8200), (2, 8201)]
-    if device == "cuda":  # a few, for which clusters make them, and as many as need no clusters
+    if device == "cuda":  # a few, processed by clusters, and as many as need no clusters
         shapes += [(rows, 30_000 + odd) for rows in (2, 1000) for odd in (0, 1)]
         shapes += [(300, n + odd) for n in (140_000, 270_000) for odd in (0, 1)]
     for (rows, columns), dtype in itertools.product(shapes, (torch.float32, torch.float16, torch.bfloat16)):
@@ -256,7 +256,7 @@ def _losses_alone(function: Callable[..., Tensor], device: str) -> None:
 
 
 def _backward_again(function: Callable[..., Tensor], device: str) -> None:
-    """Backward leaves what it saved as it is: a second one gives the same, scaled."""
+    """Backward does not change what it saved: a second call returns the same gradient, scaled."""
     logits = TensorCase((3, 5), torch.float64, seed=6).make(device).requires_grad_()
     loss = function(logits, IndexCase((3,), 5, seed=7).make(device))
     (once,) = torch.autograd.grad(loss, logits, retain_graph=True)
@@ -265,7 +265,7 @@ def _backward_again(function: Callable[..., Tensor], device: str) -> None:
 
 
 def _gradients_of_1(function: Callable[..., Tensor], device: str) -> None:
-    """Where a row's upstream gradient is 1, backward may leave what was kept as it is; not so for the other rows."""
+    """Rows with an upstream gradient of 1 may keep the saved gradient; other rows may not."""
     logits = TensorCase((4, 40), torch.float32, seed=8).make(device).requires_grad_()
     target = IndexCase((4,), 40, seed=9).make(device)
     for weights in ([1.0, 1.0, 1.0, 1.0], [1.0, 2.0, 0.0, 1.0], [-1.0, 1.0, 0.5, math.inf]):
@@ -307,7 +307,7 @@ spec = Spec(
     smooth=[
         _call((3, 4), reduction="none"),
         _call((5,), reduction="sum"),
-        # The seed's third target is not ignored, the others are: not all, and not none.
+        # Of the seed's targets some are ignored, but not the third, and not all.
         _call((2, 4), instead=-100, label_smoothing=0.1),
     ],
     samples=[
@@ -323,7 +323,7 @@ spec = Spec(
         ),
         Sample(
             "many classes",
-            # 270 terms a thread, many of them small: with fewer, the errors of 256 threads cancel in the sum of all.
+            # 270 terms per thread, many of them small: with fewer, the errors of 256 threads cancel in the sum of all.
             _call((1, 70_001), torch.bfloat16, "exact", reduction="none"),
             "a sum in bfloat16 loses each term that is small beside it",
         ),
@@ -349,7 +349,7 @@ spec = Spec(
         )
     ]
     + [Call((x, IndexCase(x.shape[:-1], x.shape[-1], seed=2)), {"reduction": "none"}) for x in row_specials()],
-    # Rows that no block holds, whole and not; so many that their losses alone are made without clusters.
+    # Rows that no block holds, whole and ragged; enough of them that losses alone are computed without clusters.
     gpu_edges=[
         _call((5, 16_392), torch.float16, reduction="none"),
         _call((5, 16_392), torch.bfloat16),
@@ -411,9 +411,10 @@ spec = Spec(
     working_scale=_working_scale,
     gradient_scale=_gradient_scale,
     gradient_working_scale=_gradient_working_scale,
-    # Not so the gradient: that of a row's loss is rounded in the forward pass, times the upstream gradient in backward.
+    # Not the gradient: that of a row's loss is rounded in the forward pass, and its product with the upstream gradient
+    # in backward.
     rounded_once="ports/cross_entropy.py: half types are computed and added up in float32",
-    # On a GPU exp and the reciprocal are right to 16 round-offs (trifold/scaled_exp.cuh), sums to a few.
+    # On a GPU exp and the reciprocal are accurate to 16 round-offs (cuda_src/rows/scaled_exp.cuh), sums to a few.
     rounding_error=lambda reference, *args, **kwargs: 64 * _working_scale(reference, *args, **kwargs),
     finite_gradients="a row that is ignored has gradient 0, also where its logits are nan or inf",
     zero_signs="a loss of 0 is here log 1 - 0, and in torch -(0 - log 1), which is -0",

@@ -39,8 +39,8 @@ from trifold.spec.fills import Fill
 _INTEGERS = (torch.int64, torch.int32)
 _ROW_LAYOUTS: tuple[Layout, ...] = ("contiguous", "offset", "transposed", "sliced", "expanded", "padded")
 
-# Of large numbers, a sum may leave the range of the type that it is made in, and come back in a wider one. In float16,
-# whose sums are of float32, none does.
+# A sum of large numbers may leave the range of its type, and return into it in a wider one. In float16, whose sums are
+# float32, none does.
 _SUMMABLE: tuple[Fill, ...] = (*(f for f in ROW_FILLS if f not in ("huge", "range", "special")), "squarable")
 
 
@@ -76,9 +76,9 @@ def _tensor(
 
 
 def _sum_of_sizes(x: Tensor) -> Tensor:
-    """Σ|x| up to each number, times the additions on its way, over 4, which is the multiple: in a thread, a warp and a
-    block up to 16 + 5 + 8, and one for each tile of 512 numbers before it, which in types narrower than float64 is far
-    more than it takes."""
+    """Σ|x| up to each number, times the number of additions, over 4, which is the multiple: up to 16 + 5 + 8 in a
+    thread, a warp and a block, and one for each earlier tile of 512 numbers, which in types narrower than float64 is a
+    generous bound."""
     columns = x.shape[-1] if x.dim() else 1
     return torch.cumsum(x.abs(), -1) * (8 + columns / 2048)
 
@@ -101,10 +101,10 @@ def _gradient_working_scale(reference: Callable[..., Tensor], grad: Tensor, x: T
 
 
 def _exact(function: Callable[..., Tensor], device: str) -> None:
-    """Of whole numbers, each sum is exact in every dtype that holds it, of each length at which another kernel or
-    another number of tiles takes the row."""
+    """Sums of whole numbers are exact in every dtype that holds them, for each length at which the kernel or the number
+    of tiles changes."""
     lengths = (1, 31, 33, 511, 512, 513, 2049, 4096, 4097, 8193, 12_288)
-    for rows in (1, 9):  # 9 are many on the CPU
+    for rows in (1, 9):  # 9 count as many on the CPU
         for columns in lengths:
             signs = 1 - 2 * (torch.arange(rows * columns, device=device).reshape(rows, columns) * 7 % 5 % 2)
             want = signs.cumsum(-1)
@@ -124,7 +124,7 @@ def _carries_on(function: Callable[..., Tensor], device: str) -> None:
 
 
 def _many_tiles(function: Callable[..., Tensor], device: str) -> None:
-    """Rows of so many tiles that all blocks look back at each other, a few times: right, and the same bits."""
+    """Rows with so many tiles that all blocks look back at each other, several times: correct, and the same bits."""
     for rows, columns in ((1, 2**26), (3, 2**24 + 1), (100, 2**18)):
         x = torch.randint(-8, 9, (rows, columns), device=device)
         assert torch.equal(function(x), x.cumsum(-1)), f"{rows} × {columns} of int64"
@@ -157,7 +157,7 @@ def _large(function: Callable[..., Tensor], device: str) -> None:
 
 
 def _wraps_round(function: Callable[..., Tensor], device: str) -> None:
-    """int64 wraps round as in torch; int32 is added up in int64."""
+    """int64 wraps around as in torch; int32 is summed in int64."""
     x = torch.tensor([2**63 - 1, 1, 5], device=device)
     assert function(x).tolist() == [2**63 - 1, -(2**63), 5 - 2**63]
     assert function(torch.tensor([2**31 - 1, 1], dtype=torch.int32, device=device)).tolist() == [2**31 - 1, 2**31]

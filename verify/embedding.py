@@ -31,10 +31,10 @@ from trifold.spec import (
 )
 from trifold.spec.case import Layout
 
-# One, around 16-byte vectors, a warp, and the vectors of a warp of each dtype; none.
+# One column, around 16-byte vectors, a warp, and a warp's vectors of each dtype; none.
 _COLUMNS = (1, 2, 3, 4, 8, 16, 17, 33, 64, 100, 128, 256, 257, 520, 1030, 0)
 _INDEX_LAYOUTS: tuple[Layout, ...] = ("contiguous", "offset", "transposed", "sliced", "expanded")
-# Instead of an index. Of the last two, the lower 32 bits are those of a row that there is.
+# Replace an index. The lower 32 bits of the last two are valid rows.
 _NO_ROWS = (-1, 2**32, 1 - 2**32)
 
 
@@ -56,7 +56,7 @@ def _calls(draw: st.DrawFn, limits: Limits) -> Call:
 
 
 def _shapes_of(count: int) -> list[tuple[int, ...]]:
-    """Shapes of so many elements, of up to three dimensions."""
+    """Shapes with this many elements, of up to three dimensions."""
     shapes: list[tuple[int, ...]] = [(count,), (1, count)]
     if count == 1:
         shapes.append(())
@@ -80,7 +80,7 @@ def _call(
 
 
 def _sums_of_rows(grad: Tensor, indices: Tensor, weight: Tensor) -> Tensor:
-    """Of the rows of `grad`, those of each index that there is."""
+    """The sums of the rows of `grad` with each valid index."""
     known = (indices >= 0) & (indices < weight.shape[0])
     return torch.zeros_like(weight).index_add(0, indices[known], grad[known])
 
@@ -88,22 +88,22 @@ def _sums_of_rows(grad: Tensor, indices: Tensor, weight: Tensor) -> Tensor:
 def _gradient_scale(
     reference: Callable[..., Tensor], grad: Tensor, indices: Tensor, weight: Tensor, **_: Any
 ) -> Tensor:
-    """The gradient itself: what may cancel in its sum is not rounded to half types."""
+    """The gradient itself: terms that may cancel in its sum are not rounded to half types."""
     return _sums_of_rows(grad, indices, weight)
 
 
 def _gradient_working_scale(
     reference: Callable[..., Tensor], grad: Tensor, indices: Tensor, weight: Tensor, **_: Any
 ) -> Tensor:
-    """Σ|grad|·(1 + n/4) of the n rows of an index: each of n additions may be off by a round-off of what the sum has
-    come to, always in the same direction where all terms are one number. Four times that is allowed. An atomic
-    addition on a GPU flushes a subnormal to 0."""
+    """Σ|grad|·(1 + n/4) over the n rows of an index: each of n additions may be off by a round-off of the partial sum,
+    always in the same direction if all terms are equal. Four times that is allowed. An atomic addition on a GPU flushes
+    a subnormal to 0."""
     counts = _sums_of_rows(torch.ones_like(grad), indices, weight)
     return _sums_of_rows(grad.abs(), indices, weight) * (1 + counts / 4) + _sums_of_rows(flushed(grad), indices, weight)
 
 
 def _bits(function: Callable[..., Tensor], device: str) -> None:
-    """Rows are copied bit by bit, those of nan too."""
+    """Rows are copied bit by bit, including those of nan."""
     for dtype in DTYPES:
         whole = {8: torch.int64, 4: torch.int32, 2: torch.int16}[dtype.itemsize]
         for columns in (8, 9):
@@ -121,7 +121,7 @@ def _gradient(function: Callable[..., Tensor], indices: Tensor, weight: Tensor, 
 
 
 def _deterministic(function: Callable[..., Tensor], device: str) -> None:
-    """The same bits each time, where rows have few positions and many. A sum in another order has other bits."""
+    """The same bits each time, for rows with few and with many positions. A sum in another order has other bits."""
     for dtype in DTYPES:
         for positions, vocabulary, columns in ((600, 40, 33), (600, 40, 40), (700, 3, 33), (700, 3, 40)):
             indices = IndexCase((positions,), vocabulary, seed=5).make(device)
@@ -134,7 +134,7 @@ def _deterministic(function: Callable[..., Tensor], device: str) -> None:
 
 
 def _in_order(function: Callable[..., Tensor], device: str) -> None:
-    """The rows of an index are added up in the order of their positions: what cancels does so before it is lost."""
+    """The rows of an index are added in the order of their positions: large terms cancel before small ones are lost."""
     big = 2.0**60
     weight = torch.zeros(3, 5, dtype=torch.float64, device=device)
     indices = torch.tensor([2, 0, 2, 2, 0], device=device)
@@ -144,7 +144,8 @@ def _in_order(function: Callable[..., Tensor], device: str) -> None:
 
 
 def _unknown(function: Callable[..., Tensor], device: str) -> None:
-    """An index of no row gives nan, and no gradient; the others are as without it, and so is the second derivative."""
+    """An index out of range has a row of nan, and no gradient; the others are unchanged, and so is the second
+    derivative."""
     indices = torch.tensor([1, -1, 6, 2**32, 1 - 2**32, 2**63 - 1, -(2**63), 5], device=device)
     unknown = [False, True, True, True, True, True, True, False]
     for deterministic in (False, True):
@@ -186,7 +187,7 @@ def _bad_call(name: str, mentions: tuple[str, ...], **changed: Any) -> BadCall:
     return BadCall(name, make, mentions)
 
 
-# Rows in elements and in 16 bytes, of one thread, a warp, and several tiles; few positions a row, and many.
+# Rows in elements and in 16 bytes, for one thread, a warp, and several tiles; few positions per row, and many.
 _EDGES: tuple[tuple[tuple[int, ...], int, int, Layout], ...] = (
     ((), 3, 1, "contiguous"),
     ((5,), 7, 8, "contiguous"),
@@ -291,7 +292,7 @@ spec = Spec(
     unordered="without deterministic, atomics add up the gradient of a row in the order in which threads come",
     benchmarks=[
         _benchmark(name="forward", bytes=_forward_bytes, targets=_TARGETS),
-        # No target: of half types it moves 10 bytes more for each element of the gradient than eager's sorted sums.
+        # No target: for half types it moves 10 more bytes per element of the gradient than eager's sorted sums.
         _benchmark(name="backward", bytes=_backward_bytes, backward=True),
         _benchmark(
             name="backward, deterministic",

@@ -31,10 +31,10 @@ from trifold.spec.fills import Fill
 
 _SHARED_COUNTERS = 8192  # cuda_src/histogram.cuh: more bins are counted in global memory
 
-# Around what a block keeps 32, 16 and 1 counters of, and no power of two.
+# Around the numbers of bins for which a block keeps 32, 16 and 1 counters each, and no power of two.
 _BINS = (10, 1, 2, 3, 7, 100, 255, 256, 257, 511, 513, 4097, _SHARED_COUNTERS, _SHARED_COUNTERS + 1, 20_011)
 
-# Edges that the types hold exactly and that they do not; narrow, wide, around zero and far from it.
+# Edges that the types represent exactly, and others; narrow, wide, around zero and far from it.
 _RANGES = ((-2.0, 2.0), (0.0, 1.0), (-0.7, 1.9), (0.1, 0.3), (-5.0, 4.0), (100.0, 700.0), (1e-6, 1e-5), (-1e30, 1e30))
 
 
@@ -91,7 +91,7 @@ _SAMPLES: tuple[tuple[str, Callable[[torch.dtype], Call], str], ...] = (
 def _counts(x: Tensor, bins: int, low: float, high: float) -> Tensor:
     """The counts as the op defines them, by the dtype of ``x``."""
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
-    # As tensors: by a number, torch divides on a GPU as it multiplies by the reciprocal.
+    # As tensors: a division by a Python number is a product with its reciprocal on a GPU.
     first, last, count = (torch.tensor(number, dtype=wide, device=x.device) for number in (low, high, bins))
     numbers = x.detach().to(wide)
     counted = numbers[(numbers >= first) & (numbers <= last)]
@@ -104,7 +104,8 @@ def _as_in_its_own_dtype(got: Tensor, want: Tensor, x: Tensor, bins: int, low: f
 
 
 def _edges_are_closed(function: Callable[..., Tensor], device: str) -> None:
-    """Bins are closed on the left, the last one on the right too; what is next to either end outside is not counted."""
+    """Bins are closed on the left, the last one on the right too; numbers next to either end of the range are not
+    counted."""
     for dtype in DTYPES:
         ends = torch.tensor([1.0, 3.0], dtype=dtype)
         outside = torch.nextafter(ends, torch.tensor([-math.inf, math.inf], dtype=dtype))
@@ -151,8 +152,9 @@ def _eager(x: Tensor, bins: int, low: float, high: float) -> Tensor:
 
 
 def _counted_beside_edges(counts: Tensor, x: Tensor, bins: int, low: float, high: float) -> bool:
-    """Whether each number is counted in its bin, or within a few round-offs of an edge in the bin beside or, at an end
-    of the range, in none: so it is where the width's reciprocal is multiplied by, and where the last bin is open."""
+    """Whether each number is counted in its bin, or within a few round-offs of an edge in the neighbouring bin or, at
+    an end of the range, in none: other implementations multiply by the width's reciprocal, or leave the last bin
+    open."""
     at = (x.detach().double() - low) * (bins / (high - low))
     near = bins * 2.0**-22  # three round-offs of float32
 

@@ -41,17 +41,17 @@ _SAMPLES: tuple[tuple[str, tuple[int, ...], Fill, str], ...] = (
     ("tiny", (2, 300), "tiny", "a variance that underflows"),
 )
 
-# In the order of BackwardChoices (cuda_src/rows/norms_backward.h): rows of a part of a warp, of a warp, of warps, of a
-# block, of clusters, and the longest. Forward they come in groups, two to a team of clusters, or as streams. Whole ones
-# first.
+# In the order of BackwardChoices (cuda_src/rows/norms_backward.h): rows of part of a warp, of a warp, of several warps,
+# of a block, of clusters, and the longest. Forward, they are processed in groups, two per team of clusters, or as
+# streams. Whole ones first.
 _HALVES = (
     *((250, 64), (60, 512), (72, 584), (20, 2048), (9, 4104), (3, 16_392)),
-    # Of (9, 5700), sums are made by tensor cores, since its threads have few pieces too many.
+    # For (9, 5700) tensor cores compute the sums, since its threads have slightly too many pieces.
     *((300, 100), (70, 901), (20, 2049), (9, 5700), (9, 10_004), (1, 16_401)),
 )
-# Of the longest whole ones, more than teams begin with.
+# More of the longest whole rows than teams begin with.
 _FLOATS = ((300, 100), (9, 2052), (9, 4100), (7, 16_388), (70, 102), (9, 2050), (9, 4102), (1, 16_401))
-# Rows that begin otherwise than their results do, and so do parameters.
+# Rows, and parameters, whose alignment differs from the result's.
 _NOT_IN_ONE_PASS = Call(
     (
         TensorCase((9, 5700), torch.float16, "padded"),
@@ -65,7 +65,7 @@ def eager(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None) -
 
 
 def _shift_invariant(function: Callable[..., Tensor], device: str) -> None:
-    """Bit for bit, where sums and means are exact: of small whole numbers by a power of two, in 256 columns."""
+    """Bit for bit, if sums and means are exact: for small whole numbers times a power of two, in 256 columns."""
     for dtype, shift in ((torch.float32, 2.0**12), (torch.float64, 2.0**40), (torch.bfloat16, 64.0)):
         x = TensorCase((5, 256), dtype, fill="exact", seed=2).make(device)
         same = torch.equal(function(x + shift), function(x))
@@ -73,7 +73,7 @@ def _shift_invariant(function: Callable[..., Tensor], device: str) -> None:
 
 
 def _gradients_sum_to_zero(function: Callable[..., Tensor], device: str) -> None:
-    """Along each row, and times x too but for eps, since neither a shift nor a factor changes anything."""
+    """Sums to 0 along each row, and times x too, up to eps, since neither a shift nor a factor changes anything."""
     for dtype in (torch.float32, torch.float64):
         x = TensorCase((5, 300), dtype, seed=4).make(device).requires_grad_()
         outer = TensorCase((5, 300), dtype, seed=5).make(device)
@@ -85,7 +85,7 @@ def _gradients_sum_to_zero(function: Callable[..., Tensor], device: str) -> None
 
 
 def _sizes(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """rstd, and |x̂| before the mean is taken off: the size of the numbers whose difference x̂ is."""
+    """rstd, and |x̂| before the mean is subtracted: the magnitude of the numbers whose difference is x̂."""
     mean = x.mean(-1, keepdim=True)
     rstd = ((x - mean).square().mean(-1, keepdim=True) + eps).rsqrt()
     return rstd, (x.abs() + x.abs().mean(-1, keepdim=True)) * rstd
@@ -129,8 +129,8 @@ def _gradient_working_scale(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> tuple[Tensor, ...]:
-    """Of grad_x the three terms, in one of which x̂ stands twice; of the others Σ|grad·x̂| and Σ|grad|. Torch's own
-    float64 is off by as much."""
+    """For grad_x its three terms, one of which has x̂ twice; for the others Σ|grad·x̂| and Σ|grad|. Torch's own float64
+    has as large an error."""
     rstd, size = _sizes(x, eps)
     g = (grad * (1 if weight is None else weight)).abs()
     of_x = rstd * (g + g.mean(-1, keepdim=True) + size * (g * size).mean(-1, keepdim=True))

@@ -26,8 +26,8 @@ from trifold.spec import (
 from trifold.spec.case import Layout
 from trifold.spec.fills import Fill
 
-# Where the sum of products may leave the range of the type that they are added up in, the order of the sum decides
-# whether it does. Half precision is added up in float32.
+# If the sum of products may leave the range of the type of the sums, this depends on their order. Half types are summed
+# in float32.
 _SUMMABLE: tuple[Fill, ...] = ("exact", "normal", "wide", "zero", "squarable")
 _HALF: tuple[Fill, ...] = (*_SUMMABLE, "special", "huge", "range")
 # Only whole multiples of these are exact: other products round to a subnormal number, once each.
@@ -39,19 +39,19 @@ _BOTH_WAYS: tuple[Layout, ...] = ("contiguous", "transposed")
 
 
 def _work(rows: int, inner: int, columns: int) -> int:
-    """How many products the kernel makes, those with the zeros around the matrices included."""
+    """The number of products that the kernel computes, including those with the padding zeros."""
     return -(-rows // _TILE) * -(-columns // _TILE) * _TILE**2 * -(-inner // _STEP) * _STEP
 
 
 @st.composite
 def _sides(draw: st.DrawFn, limits: Limits) -> tuple[int, int, int]:
     """M, K and N: one of any length, such that all tensors, and the work of forward and backward, are within limits."""
-    # A simulator makes some three million products a second, of which a thin matrix has 64 for each element. No fewer
-    # are enough where many elements are asked for.
+    # A simulator computes some three million products a second, 64 per element of a thin matrix. Fewer would not
+    # suffice for calls with many elements.
     most_work = max((64 if limits.fewest else 4) * limits.elements, 1 << 18)
 
     def longest(x: int, y: int) -> int:
-        """At most, beside x and y. The work grows by at most so much with each tile."""
+        """The largest size, given x and y. The work grows by at most this factor with each tile."""
         of_a_tile = max(_work(_TILE, x, y), _work(_TILE, y, x), _work(x, _TILE, y))
         return min(limits.elements // max(x, y), _TILE * (most_work // of_a_tile))
 
@@ -92,11 +92,11 @@ def _call(
 
 
 def _error_of_sum(a: Tensor, b: Tensor) -> Tensor:
-    """|a|·|b|·(1 + K/4): of K sums in a row each may be off by a round-off of what it has come to, always in the same
-    direction where all terms are one number. Four times that is allowed.
+    """|a|·|b|·(1 + K/4): each of K successive sums may be off by a round-off of its value, always in the same direction
+    if all terms are equal. Four times that is allowed.
 
-    It holds for tensor cores, too. They align up to 16 products and the sum so far to the largest of these and cut them
-    off, from sm_80 on at least one bit after its last place: each product costs at most half a unit in the last place,
+    It holds for tensor cores too. They align up to 16 products and the sum so far to the largest of these and truncate
+    them, from sm_80 on at least one bit after its last place: each product costs at most half a unit in the last place,
     a round-off (Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021)."""
     return a.abs() @ b.abs() * (1 + a.shape[1] / 4)
 
@@ -112,12 +112,12 @@ def _gradient_working_scale(
 
 
 def _whole_numbers(function: Callable[..., Tensor], device: str) -> None:
-    """Products of small integers are exact, in each place of a tile and of its edges, and in each layout; sums of them
-    are rounded to half types once."""
+    """Products of small integers are exact, in each position of a tile and of its edges, and in each layout; sums of
+    them are rounded to half types once."""
     generator = torch.Generator().manual_seed(1)
     sizes = [(64, 16, 64), (67, 19, 130), (5, 200, 3), (136, 24, 72), (1, 1, 1), (3, 0, 2)]
     if device != "cpu":
-        sizes.append((1600, 200, 1700))  # a large tile for each multiprocessor, and more steps than are under way
+        sizes.append((1600, 200, 1700))  # a large tile for each multiprocessor, and more steps than are in flight
     for m, k, n in sizes:
         a, b = (torch.randint(-4, 5, shape, generator=generator) for shape in ((m, k), (k, n)))
         expected = a @ b
@@ -204,8 +204,8 @@ spec = Spec(
             _call(2, 0, 3, dtype),
         )
     ]
-    # Large tiles; of half types also more steps than shared memory has room for, and large tiles of each layout, by 16
-    # bytes and by elements.
+    # Large tiles; for half types also more steps than shared memory holds, and large tiles of each layout, in 16-byte
+    # pieces and in elements.
     + [
         *(_call(131, 35, 67, torch.float32, layouts=(x, x)) for x in _BOTH_WAYS),
     ]
@@ -243,7 +243,8 @@ spec = Spec(
         Property("whole numbers", _whole_numbers, "each product is added once, in its place"),
         large(_large, gpu_memory=40 * 2**30),
     ],
-    # What is rounded to the result's type is the result; what may cancel is rounded to the type of the sums.
+    # Values that are rounded to the result's type are the result; those that may cancel are rounded to the type of the
+    # sums.
     scale=lambda reference, a, b: reference(a, b),
     working_scale=lambda reference, a, b: _error_of_sum(a, b),
     gradient_scale=_gradient_scale,
@@ -251,7 +252,7 @@ spec = Spec(
     rounded_once="ports/matmul_tiled.py: half types are multiplied and added up in float32, on a GPU by tensor cores",
     gradients_rounded_once="the gradients are products of the same kernel",
     zero_signs="a sum begins with +0 here, and in torch's libraries with the first product for some shapes",
-    # No target: torch's own has instructions for tensor cores that wmma has not, and years of work.
+    # No target: torch's own uses tensor-core instructions that wmma lacks, and years of work.
     benchmarks=[
         Benchmark(
             name=name,

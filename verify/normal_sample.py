@@ -29,7 +29,7 @@ from trifold.spec import (
 from trifold.spec.case import Layout
 from trifold.spec.fills import Fill
 
-# nan and inf make a whole row nan: a sample of its own shows that.
+# nan and inf make a whole row nan: one sample suffices to show that.
 FILLS: tuple[Fill, ...] = ("exact", "normal", "zero", "huge", "tiny")
 LAYOUTS: tuple[Layout, ...] = ("contiguous", "offset", "sliced", "expanded")
 _MANY_ROWS = 4096
@@ -38,7 +38,7 @@ _NOISE = (("independent noise", False), ("shared noise", True))
 
 @st.composite
 def _sizes(draw: st.DrawFn, limits: Limits) -> tuple[int, int]:
-    """Numbers of rows and of samples: a few of the one and any of the other."""
+    """Numbers of rows and of samples: one of them small, the other any."""
     few = draw(st.sampled_from([n for n in (1, 2, 3, 5, 17, 130) if n <= limits.largest_factor]))
     if limits.fewest == 0 and draw(st.integers(0, 9)) == 9:
         return draw(st.sampled_from(((0, 4), (3, 0), (0, 0))))
@@ -52,7 +52,7 @@ def _sizes(draw: st.DrawFn, limits: Limits) -> tuple[int, int]:
 def _calls(draw: st.DrawFn, limits: Limits) -> Call:
     rows, samples = draw(_sizes(limits))
     dtype = draw(st.sampled_from(DTYPES))
-    # std·z that overflows is inf, or finite where it is fused with the sum: only a wider type tells what is exact.
+    # std·z that overflows is inf, or finite if it is fused with the sum: only a wider type shows which is exact.
     fills = [fill for fill in FILLS if fill != "huge" or dtype != torch.float64]
     numbers = tensors((rows,), dtypes=[dtype], layouts=LAYOUTS, fills=fills)
     mean, std = draw(numbers), draw(aliases(1) if draw(st.integers(0, 5)) == 5 else numbers)
@@ -76,7 +76,7 @@ def _scale(reference: Callable[..., Tensor], mean: Tensor, std: Tensor, samples:
 def _gradient_scale(
     reference: Callable[..., Tensor], grad: Tensor, mean: Tensor, std: Tensor, samples: int, **kwargs: Any
 ) -> tuple[Tensor, Tensor]:
-    """Σ|g| and Σ|g·z|: the sums of what is added up."""
+    """Σ|g| and Σ|g·z|: the sums of the terms' magnitudes."""
     z = _noise(reference, mean, samples, kwargs)
     return grad.abs().sum(1), (grad.abs() * z).sum(1)
 
@@ -117,7 +117,7 @@ def _rows_are_independent(function: Callable[..., Tensor], device: str) -> None:
 
 
 def _generators(function: Callable[..., Tensor], device: str) -> None:
-    """A generator of its own repeats by seed, moves on between calls, and leaves torch's own alone."""
+    """A separate generator repeats by seed, advances between calls, and leaves torch's own alone."""
     x = torch.zeros(3, device=device), torch.ones(3, device=device)
 
     def draw(generator: torch.Generator | None) -> Tensor:
@@ -135,8 +135,8 @@ def _generators(function: Callable[..., Tensor], device: str) -> None:
 
 
 def _never_repeats(function: Callable[..., Tensor], device: str) -> None:
-    """No number stands again 2^k places later, in one long row, in many short ones and in between, for each 2^k at
-    which an index or a product of indices could wrap."""
+    """No number recurs 2^k positions later, in one long row, in many short ones and in between, for each 2^k at which
+    an index or a product of indices could wrap."""
     _require_no_period(function, device, (8, 16, 20), 2**14, torch.float32)
 
 
@@ -155,7 +155,7 @@ def _require_no_period(
         z = function(zero, one, columns, shared_noise=shared).flatten()
         for k, first in itertools.product(powers, (0, 1023, 4096, more - 4096)):
             here, there = z[first : first + 4096], z[first + 2**k : first + 2**k + 4096]
-            # Independent ones are the same now and then: of float16 one pair in 9,000.
+            # Independent numbers coincide now and then: in float16 one pair in 9,000.
             same = int((here == there).sum())
             assert same <= 40, f"{rows} × {columns}: {same} of 4,096 numbers stand again 2^{k} places after {first}"
         del z, here, there  # before as many are drawn again
@@ -222,9 +222,9 @@ def _grid(name: str, shared: bool) -> Benchmark:
 
 
 def _backward(name: str, shared: bool) -> Benchmark:
-    """Rows of the grid's length, and rows so short or so few that a block each would be the wrong share of work.
+    """Rows of the grid's length, and rows so short or so few that one block per row would distribute the work badly.
 
-    No target: torch's backward reads the noise that its forward has stored, ours makes it again.
+    No target: torch's backward reads the noise that its forward has stored, ours computes it again.
     """
     cases = ((5000, 1024), (100_000, 16), (20_000, 4000), (64, 1_000_000))
     return Benchmark(
@@ -258,8 +258,8 @@ spec = Spec(
         _call(rows, samples, dtype, shared_noise=shared)
         for dtype in DTYPES
         for shared in (False, True)
-        # Backward shares out a row of 8 samples among part of a warp, of 64 among a warp, of 516 among a block, and of
-        # 1,032 among two. With a multiple of 3 elements the gradient check's upstream gradient is contiguous.
+        # Backward assigns a row of 8 samples to part of a warp, of 64 to a warp, of 516 to a block, and of 1,032 to
+        # two. With a multiple of 3 elements the gradient check's upstream gradient is contiguous.
         for rows, samples in ((1, 1), (2, 3), (3, 33), (3, 8), (3, 64), (1, 516), (1, 1032))
     ],
     bad_calls=[

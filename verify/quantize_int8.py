@@ -34,8 +34,8 @@ def eager(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _near_a_half(got: Tensor, want: Tensor, x: Tensor) -> Tensor:
-    """The two are neighbours, and x / scale is as near to the half between them as its rounding to float32 moves it:
-    half a round-off of up to 127, and as much for a scale that is subnormal."""
+    """Whether the two are neighbours, and x / scale is as near to the half between them as its rounding to float32 can
+    move it: half a round-off of up to 127, and as much for a subnormal scale."""
     wide = x.double()
     largest = wide.abs().amax(-1, keepdim=True) if x.dim() > 0 else wide.abs()
     scale = (largest / 127).float().double()
@@ -51,7 +51,7 @@ def _scale(reference: Callable[..., tuple[Tensor, Tensor]], x: Tensor) -> tuple[
 
 
 def _restores(function: _Function, device: str) -> None:
-    """q·scale is x to within half a scale, and what was restored is quantized to the same q."""
+    """q·scale is x to within half a scale, and the restored x is quantized to the same q."""
     for dtype in DTYPES:
         for columns in (1, 33, 1000, 4097):
             x = TensorCase((5, columns), dtype, fill="wide", seed=columns).make(device)
@@ -65,7 +65,7 @@ def _restores(function: _Function, device: str) -> None:
 
 
 def _halves(function: _Function, device: str) -> None:
-    """Of a scale of 1, halves go to the even number."""
+    """With a scale of 1, halves round to even."""
     for dtype in DTYPES:
         x = torch.tensor([127.0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 62.5, 63.5], dtype=dtype, device=device)
         q, scale = function(x)
@@ -138,7 +138,7 @@ spec = Spec(
     ],
     edges=[
         *row_edges(1, columns=(1, 33, 256, 1024, 1025, 4097, 8192, 8193, 32_768, 40_001)),
-        # Rows of x and of q that come to a boundary at different numbers, which move one at a time.
+        # Rows of x and of q that reach a boundary at different numbers, which are moved one at a time.
         *(Call((TensorCase((3, n), dtype, "offset"),)) for dtype in DTYPES for n in (257, 1024, 4097, 8200, 20_000)),
         *(Call((TensorCase(shape, dtype),)) for dtype in DTYPES for shape in ((2, 8200), (3, 0), (0, 3), (300, 7))),
     ],

@@ -41,14 +41,14 @@ _SAMPLES: tuple[tuple[str, tuple[int, ...], Fill, str], ...] = (
     ("tiny", (2, 300), "tiny", "a mean square that underflows"),
 )
 
-# In the order of BackwardChoices (cuda_src/rows/norms_backward.h): rows of a part of a warp, of a warp, of warps, of a
-# block, of clusters, and the longest. Forward they come in groups, two to a team of clusters, or as streams. Whole ones
-# first.
+# In the order of BackwardChoices (cuda_src/rows/norms_backward.h): rows of part of a warp, of a warp, of several warps,
+# of a block, of clusters, and the longest. Forward, they are processed in groups, two per team of clusters, or as
+# streams. Whole ones first.
 _HALVES = (
     *((250, 64), (60, 512), (20, 2048), (9, 4104), (5, 8200), (3, 16_392), (1, 33_800)),
     *((300, 100), (70, 901), (20, 2049), (9, 4108), (1, 16_401), (1, 33_801)),
 )
-# Of the longest whole ones, more than teams begin with.
+# More of the longest whole rows than teams begin with.
 _FLOATS = (
     *((300, 100), (9, 2052), (9, 4100), (5, 8196), (7, 32_772)),
     *((70, 102), (9, 1030), (9, 5002), (1, 16_401), (1, 17_001)),
@@ -60,7 +60,7 @@ def eager(x: Tensor, weight: Tensor | None = None) -> Tensor:
 
 
 def _gradients_sum_to_zero(function: Callable[..., Tensor], device: str) -> None:
-    """Times x, along each row, but for eps: a factor changes nothing."""
+    """Times x, sums to 0 along each row, up to eps: a factor changes nothing."""
     for dtype in (torch.float32, torch.float64):
         x = TensorCase((5, 300), dtype, seed=4).make(device).requires_grad_()
         outer = TensorCase((5, 300), dtype, seed=5).make(device)
@@ -72,7 +72,7 @@ def _gradients_sum_to_zero(function: Callable[..., Tensor], device: str) -> None
 
 
 def _scale(reference: Callable[..., Tensor], x: Tensor, *more: Tensor | None, **kwargs: float) -> Tensor:
-    """y itself: all that is added up is positive."""
+    """y itself: all terms of the sum are positive."""
     return reference(x, *more, **kwargs)
 
 
@@ -86,8 +86,8 @@ def _gradient_scale(
 def _gradient_working_scale(
     reference: Callable[..., Tensor], grad: Tensor, x: Tensor, weight: Tensor | None = None, eps: float = 1e-6
 ) -> tuple[Tensor, ...]:
-    """Of grad_x both terms, in one of which x̂ stands twice; of grad_weight Σ|grad·x̂|. Torch's own float64 is off by
-    as much."""
+    """For grad_x both terms, one of which has x̂ twice; for grad_weight Σ|grad·x̂|. Torch's own float64 has as large an
+    error."""
     rstd = (x.square().mean(-1, keepdim=True) + eps).rsqrt()
     size = (x * rstd).abs()
     g = (grad * (1 if weight is None else weight)).abs()
@@ -121,12 +121,12 @@ spec = Spec(
         row_nan(eager),
     ],
     scale=_scale,
-    working_scale=_scale,  # squares, mean, root, quotient and two products: seven round-offs, with the one above eight
+    working_scale=_scale,  # squares, mean, root, quotient and two products: seven round-offs, eight with the one above
     gradient_scale=_gradient_scale,
     gradient_working_scale=_gradient_working_scale,
     rounded_once="ports/rms_norm.py: half types are computed in float32 and rounded once",
     gradients_rounded_once="cuda_src/rows/norms.cuh: sums over rows and columns are float32, as are their parts",
-    # A half type's root is taken by the hardware, to 4 round-offs (trifold/moments.cuh).
+    # The hardware computes a half type's root, to 4 round-offs (cuda_src/rows/moments.cuh).
     rounding_error=lambda reference, *args, **kwargs: 16 * reference(*args, **kwargs),
     benchmarks=norm_benchmarks("rms_norm", eager, 1),
 )

@@ -33,7 +33,7 @@ from trifold.spec.case import Layout
 from trifold.spec.drawn import between, one_of
 from trifold.spec.fills import Fill
 
-# The dimensions before positions and columns, of q and of k: none, as many, fewer, a multiple, no head.
+# The dimensions before positions and columns, of q and of k: none, equal, fewer, a multiple, no head.
 _HEADS = (
     *(((), ()), ((1,), (1,)), ((3,), (3,)), ((2, 4), (2, 2)), ((2, 9), (2, 3)), ((5,), (1,)), ((17,), (17,))),
     *(((3,), ()), ((2, 3, 2), (2, 1, 2)), ((0,), (2,)), ((3,), (0,))),
@@ -42,8 +42,8 @@ _HEADS = (
 _PAIRS = (1, 2, 3, 4, 5, 8, 16, 24, 32, 33, 64, 257)
 _POSITIONS = (1, 2, 3, 7, 31, 32, 33, 100, 257, 1000)
 
-# Of the largest numbers, a product with a table's number above 1 overflows, and their difference need not: in all but
-# float16, whose products float32 holds.
+# For the largest numbers, a product with a table's number above 1 overflows, though their difference need not: in all
+# but float16, whose products float32 holds.
 _FILLS: tuple[Fill, ...] = (*(fill for fill in FILLS if fill not in ("huge", "range", "special")), "squarable")
 _TABLE_FILLS: tuple[Fill, ...] = ("normal", "exact", "zero", "wide", "tiny")
 
@@ -54,7 +54,7 @@ def _sizes(draw: st.DrawFn, limits: Limits) -> tuple[tuple[int, ...], tuple[int,
     if limits.fewest == 0 and draw(st.integers(0, 9)) == 9:
         positions, columns = draw(st.sampled_from(((0, 4), (3, 0), (0, 0))))
         return (2, positions, columns), (1, positions, columns)
-    # Of q, or of k where that is larger.
+    # In q, or in k if that is larger.
     most = {(of_q, of_k): max(math.prod(of_q), math.prod(of_k)) for of_q, of_k in _HEADS}
     of_q, of_k = draw(st.sampled_from([heads for heads in _HEADS if 2 * most[heads] <= limits.largest_factor]))
     rows = limits.over(2 * most[of_q, of_k])
@@ -134,7 +134,7 @@ def _tables(positions: Sequence[int] | int, pairs: int, dtype: torch.dtype, devi
 
 
 def _keeps_lengths(function: Rope, device: str) -> None:
-    """Of each pair of numbers, and so of each row."""
+    """The norm of each pair of numbers, and so of each row."""
     x = TensorCase((2, 3, 50, 32), torch.float64, seed=5).make(device)
     for turned in function(x, 2 * x, *_tables(50, 16, torch.float64, device)):
         got, want = (torch.hypot(*of.chunk(2, dim=-1)) for of in (turned, x))
@@ -143,7 +143,7 @@ def _keeps_lengths(function: Rope, device: str) -> None:
 
 
 def _relative(function: Rope, device: str) -> None:
-    """The product of a query and a key depends on how far apart they stand, not on where."""
+    """The product of a query and a key depends on their distance, not on their positions."""
     q, k = (TensorCase((1, 16), torch.float64, seed=seed).make(device).expand(4, 1, 16) for seed in (6, 7))
     scores = []
     for first in (0, 1, 100):
@@ -155,7 +155,7 @@ def _relative(function: Rope, device: str) -> None:
 
 
 def _back(function: Rope, device: str) -> None:
-    """The gradient for the result as upstream gradient is the argument again: a turn there and back."""
+    """With the result as upstream gradient, the gradient is the argument again: a rotation and its inverse."""
     tables = _tables(9, 4, torch.float64, device)
     q, k = (TensorCase((heads, 9, 8), torch.float64, seed=heads).make(device).requires_grad_() for heads in (2, 6))
     turned = function(q, k, *tables)
@@ -164,7 +164,7 @@ def _back(function: Rope, device: str) -> None:
 
 
 def _one_of_both(function: Rope, device: str) -> None:
-    """A gradient of q alone, or through one result alone, is the one that it is among both."""
+    """A gradient of q alone, or through one result alone, equals the one computed with both."""
     tables = _tables(9, 4, torch.float32, device)
     q, k = (TensorCase((heads, 9, 8), seed=heads).make(device) for heads in (2, 6))
 
@@ -184,7 +184,7 @@ def _one_of_both(function: Rope, device: str) -> None:
 
 
 def _heads_last(function: Rope, device: str) -> None:
-    """q and k as a projection leaves them, positions before heads, give the bits that contiguous ones give."""
+    """q and k as a projection returns them, positions before heads, give the same bits as contiguous ones."""
     for dtype in DTYPES:
         tables = _tables(33, 16, dtype, device)
         q, k = (TensorCase((2, 33, heads, 32), dtype, seed=heads).make(device).transpose(1, 2) for heads in (6, 2))
@@ -298,7 +298,7 @@ def _benchmark(name: str, **more: Any) -> Benchmark:
 
 spec = Spec(
     calls=lambda limits: _calls(limits),
-    # Also as float32 and float64; of the last one, no dimension of the tensors is 1.
+    # Also as float32 and float64; in the last one, no dimension of the tensors is 1.
     smooth=[_call((2, 4), ()), _call((1, 2, 2), (3,)), _call((2, 3, 4), (2,))],
     gradients=Gradients(arguments=("q", "k")),
     samples=[

@@ -30,7 +30,7 @@ from trifold.spec import (
 from trifold.spec.case import Layout
 from trifold.spec.fills import Fill
 
-# Sums of these overflow in no order. Infinities stand alone: with others of their sign, or with nan in their place.
+# Sums of these overflow in no order. Infinities are alone: with others of their sign, or with nan in their place.
 FILLS: tuple[Fill, ...] = ("exact", "normal", "wide", "zero", "tiny", "subnormal", "lone", "masked")
 # In float32 no sum of float16 overflows.
 _FLOAT16_FILLS: tuple[Fill, ...] = (*FILLS, "special", "huge", "range")
@@ -61,7 +61,7 @@ def _indices(draw: st.DrawFn, rows: int, size: int) -> IndexCase:
         return IndexCase((rows,), max(size, 1), seed=seed, order=order)
     layout = draw(st.sampled_from(_INDEX_LAYOUTS))
     offset, dim = draw(places((rows,), layout))
-    # Also indices that are too large, and such whose lower 32 bits are an index.
+    # Also indices that are too large, and some whose lower 32 bits are a valid index.
     below = max(1, draw(st.sampled_from((size, size, size + 2))))
     instead = draw(st.sampled_from((None, None, -1, size, 2**32, -(2**63))))
     return IndexCase((rows,), below, instead, layout, seed, offset, dim)
@@ -118,8 +118,8 @@ def _scale(reference: Callable[..., Tensor], source: Tensor, index: Tensor, size
 
 
 def _working_scale(reference: Callable[..., Tensor], source: Tensor, index: Tensor, size: int) -> Tensor:
-    """Σ|x|, n / 2 times for n terms: in no order are n - 1 additions off by more than n round-offs of it, and those of
-    the exact reference may be off by as many in float64. An atomic addition on a GPU flushes a subnormal to 0."""
+    """Σ|x|, n / 2 times for n terms: n - 1 additions in any order are off by at most n round-offs of it, and those of
+    the exact reference by as many in float64. An atomic addition on a GPU flushes a subnormal to 0."""
     terms = reference(torch.ones_like(source[:, :1]), index, size)
     return reference(source.abs(), index, size) * (1 + terms / 2) + reference(flushed(source), index, size)
 
@@ -129,7 +129,7 @@ def _nothing(reference: Callable[..., Tensor], grad: Tensor, source: Tensor, ind
 
 
 def _exact_sums(function: Callable[..., Tensor], device: str) -> None:
-    """Of small integers every sum is exact, in any order: not one of many rows is lost or added twice."""
+    """Sums of small integers are exact in any order: not one of many rows is lost or added twice."""
     generator = torch.Generator().manual_seed(3)
     for rows, columns, size in ((20_011, 1, 3), (6007, 3, 1000), (300, 70, 2)):
         values = torch.randint(-8, 9, (rows, columns), generator=generator)
@@ -143,12 +143,12 @@ def _exact_sums(function: Callable[..., Tensor], device: str) -> None:
         assert torch.equal(halves.cpu(), want.half()), f"{rows} rows of float16 to {size} have other sums"
 
 
-# Of the first two, size is put in place; of others, the lower 32 bits are those of rows that there are.
+# The first two are replaced by size; the lower 32 bits of the others are valid rows.
 _OUTSIDE = (0, -1, 2**32, 2**32 + 1, 1 - 2**32, 2**33 + 2, 2**63 - 1, -(2**63))
 
 
 def _out_of_range(function: Callable[..., Tensor], device: str) -> None:
-    """Rows of indices that there are not are left out, with a gradient of 0, also where they and it are nan."""
+    """Rows with an index out of range are ignored, with a gradient of 0, also if they and their gradients are nan."""
     size = 4
     outside = torch.tensor([size, *_OUTSIDE[1:]], device=device)
     for columns in (3, 8):
@@ -250,8 +250,8 @@ spec = Spec(
         call
         for dtype in DTYPES
         for call in (
-            # Of a result with a multiple of 3 elements, the gradient check's upstream gradient is contiguous: backward
-            # takes rows of 8 columns in vectors then, and the others element by element.
+            # If a result has a multiple of 3 elements, the gradient check's upstream gradient is contiguous: backward
+            # then moves rows of 8 columns in vectors, and the others element by element.
             *(_call((50, columns), 3, dtype) for columns in (1, 7, 8, 32, 33, 72)),
             *(_call((50, columns), 5, dtype) for columns in (8, 40)),
             _call((1, 300), 3, dtype),

@@ -28,7 +28,7 @@ _FILLS: tuple[tuple[Fill, str], ...] = (
 
 
 def _calls(limits: Limits) -> st.SearchStrategy[Call]:
-    # Below -709 torch's sigmoid in float64 is 0, as exp(709) overflows, and the exact one a subnormal number: the
+    # Below -709 torch's sigmoid in float64 is 0, as exp(709) overflows, while the exact result is subnormal: the
     # reference shows nothing there.
     def is_exact(call: Call) -> bool:
         return call.args[0].fill != "range" or call.dtype != torch.float64
@@ -54,11 +54,11 @@ spec = Spec(
     # exp is accurate to a few ulp of its own value, and the sum and the quotient add half an ulp each: the error
     # is relative to y itself. The default scale, sigmoid(|x|) ≥ 1/2, would hide a wrong tail.
     scale=lambda reference, x: reference(x),
-    # The gradient is taken from the saved output: a round-off of y, relative to y, enters it times |1 - 2y| ≤ 1. y is
-    # off by up to 3, a difference and two products add one each.
+    # The gradient is computed from the saved output: a round-off of y, relative to y, enters it times |1 - 2y| ≤ 1. y
+    # is off by up to 3, a difference and two products add one each.
     gradient_scale=lambda reference, grad, x: 1.5 * (grad * reference(x)).abs(),
     rounded_once="ports/sigmoid.py: half types are computed in float32",
-    # On a GPU by the hardware's exp and quotient (trifold/sigmoid.cuh). Gradients are taken from a rounded result.
+    # On a GPU by the hardware's exp and quotient (trifold/sigmoid.cuh). Gradients are computed from a rounded result.
     rounding_error=lambda reference, x: 64 * reference(x),
     benchmarks=elementwise_benchmarks(torch.sigmoid, backward_moves=3),
 )

@@ -27,9 +27,9 @@ from trifold.spec.fills import Fill
 _LONG_FILLS: tuple[tuple[torch.dtype, Fill], ...] = ((torch.float16, "wide"), (torch.bfloat16, "exact"))
 
 
-# Columns that no block holds: of whole rows, and of rows that do not begin at 16-byte boundaries.
+# Columns that no block holds, in whole rows, and in rows that do not begin at 16-byte boundaries.
 _CLUSTERS, _HALF_TYPES = (16_392, 16_401), (torch.float16, torch.bfloat16)
-# And the longest: whole ones stream, more of them than teams begin with; of others backward has a choice of its own.
+# And the longest: whole ones stream, more of them than teams begin with; for the others backward has a separate choice.
 _FLOAT_CLUSTERS = ((2, 4100), (2, 4101), (4, 65_540), (1, 131_081))
 
 
@@ -45,12 +45,12 @@ _SAMPLES: tuple[tuple[str, tuple[int, ...], Fill, str], ...] = (
 )
 # All 40 numbers are one, and that of this seed is negative.
 _NEGATIVE = "exp of numbers below -745 is 0, unless a maximum that is negative, too, is subtracted"
-# 270 terms a thread, many of them small: with fewer, the errors of 256 threads cancel in the sum of all.
+# 270 terms per thread, many of them small: with fewer, the errors of 256 threads cancel in the sum of all.
 _LONG = "a sum in a half type loses each term that is small beside it"
 
 
 def _rows_sum_to_one(function: Callable[..., Tensor], device: str) -> None:
-    """Within a round-off for each element, of numbers of every size."""
+    """Within a round-off per element, for numbers of every magnitude."""
     for dtype in DTYPES:
         for columns in (1, 33, 1000):
             y = function(TensorCase((7, columns), dtype, fill="wide", seed=columns).make(device))
@@ -60,7 +60,7 @@ def _rows_sum_to_one(function: Callable[..., Tensor], device: str) -> None:
 
 
 def _shift_invariant(function: Callable[..., Tensor], device: str) -> None:
-    """Bit for bit, where the shift is exact: of small whole numbers by a power of two."""
+    """Bit for bit, if the shift is exact: for small whole numbers times a power of two."""
     for dtype in DTYPES:
         x = TensorCase((5, 300), dtype, fill="exact", seed=2).make(device)
         y = function(x)
@@ -69,7 +69,7 @@ def _shift_invariant(function: Callable[..., Tensor], device: str) -> None:
 
 
 def _gradients_sum_to_zero(function: Callable[..., Tensor], device: str) -> None:
-    """Along each row, since a shift of the row changes nothing."""
+    """Sums to 0 along each row, since a shift of the row changes nothing."""
     for dtype in (torch.float32, torch.float64):
         x = TensorCase((5, 300), dtype, seed=4).make(device).requires_grad_()
         y = function(x)
@@ -80,7 +80,7 @@ def _gradients_sum_to_zero(function: Callable[..., Tensor], device: str) -> None
 
 
 def _many_long_rows(function: Callable[..., Tensor], device: str) -> None:
-    """Of the longest rows, so many that a kernel hands them out: as ``eager`` in float64, and the same twice."""
+    """The longest rows, so many that teams claim them dynamically: as ``eager`` in float64, and the same twice."""
     x = TensorCase((100, 200_000), torch.float32, seed=6).make(device)
     y = function(x)
     want = eager(x.double())
@@ -95,8 +95,8 @@ def _scale(reference: Callable[..., Tensor], x: Tensor) -> Tensor:
 
 
 def _off_by(x: Tensor) -> Tensor:
-    """1 + |log y|: exp of a difference is off by as many round-offs as that is large, and by one of its own; exp(-inf)
-    by none."""
+    """1 + |log y|: exp of a difference is off by as many round-offs as its magnitude, and by one more; exp(-inf) is
+    exact."""
     return 1 + torch.log_softmax(x, -1).abs().masked_fill(x == -torch.inf, 0)
 
 
@@ -105,8 +105,9 @@ def _working_scale(reference: Callable[..., Tensor], x: Tensor) -> Tensor:
 
 
 def _rounding_error(reference: Callable[..., Tensor], x: Tensor) -> Tensor:
-    """The hardware's exp2 is right to 4 round-offs, its argument to as many as that is large: the difference from the
-    maximum, or of numbers up to 256 these themselves (trifold/scaled_exp.cuh). What is below 2^-126 may become 0."""
+    """The hardware's exp2 is accurate to 4 round-offs, its argument to as many as its magnitude: that of the difference
+    from the maximum, or of numbers up to 256 themselves (cuda_src/rows/scaled_exp.cuh). Results below 2^-126 may become
+    0."""
     near = x.abs().amax(-1, keepdim=True).clamp(max=256) if x.numel() else x
     return reference(x) * (16 * (1 + _off_by(x)) + 4 * near) + 2.0**-102
 
@@ -118,7 +119,7 @@ def _gradient_scale(reference: Callable[..., Tensor], grad: Tensor, x: Tensor) -
 
 
 def _gradient_working_scale(reference: Callable[..., Tensor], grad: Tensor, x: Tensor) -> Tensor:
-    """What an error of each y makes of y·(dy - Σ dy·y)."""
+    """The effect of an error of each y on y·(dy - Σ dy·y)."""
     y, off_by, size = reference(x), _off_by(x), grad.abs()
     of_sum = (size * y * off_by).sum(-1, keepdim=True)
     return y * (off_by * (size + (size * y).sum(-1, keepdim=True)) + of_sum)
@@ -139,7 +140,7 @@ spec = Spec(
         for dtype in DTYPES
     ]
     + [
-        # In float16 most of so many results are subnormal; gradients then keep few bits, and need only be finite.
+        # In float16 most of so many results are subnormal; gradients then have few bits, and need only be finite.
         Sample(f"long {dtype}".replace("torch.", ""), Call((TensorCase((1, 70_001), dtype, fill=fill),)), _LONG)
         for dtype, fill in _LONG_FILLS
     ],
@@ -169,7 +170,7 @@ spec = Spec(
     working_scale=_working_scale,
     gradient_scale=_gradient_scale,
     gradient_working_scale=_gradient_working_scale,
-    # A gradient is taken from a result that is rounded.
+    # A gradient is computed from a rounded result.
     rounded_once="ports/softmax.py: half types are computed in float32",
     rounding_error=_rounding_error,
     benchmarks=rows_benchmarks(eager, peers="softmax"),

@@ -35,7 +35,7 @@ def _eager(gate: Tensor, up: Tensor) -> Tensor:
 
 
 def _gradient_scale(reference: Callable[..., Tensor], grad: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
-    """For gate, what stands in 1 + g·(1 - σ) is added up: a round-off of σ near 1 enters times |g|."""
+    """For gate, the terms of 1 + g·(1 - σ) are added: a round-off of σ near 1 enters times |g|."""
     slope = torch.sigmoid(gate) * (1 + gate.abs())
     return (grad * up).abs() * slope, (grad * torch.nn.functional.silu(gate)).abs()
 
@@ -47,8 +47,8 @@ def _off_by(gate: Tensor) -> Tensor:
 
 
 def _calls(limits: Limits) -> st.SearchStrategy[Call]:
-    # Below -88 silu in float32 is 0, as exp(88) overflows, and times inf nan; in float64 it is not 0 there, and times
-    # inf infinite: the reference's own rounding decides which.
+    # Below -88 silu in float32 is 0, as exp(88) overflows, and nan times inf; in float64 it is not 0 there, and
+    # infinite times inf: the result depends on the reference's own rounding.
     def is_exact(call: Call) -> bool:
         gate, up = call.args
         return gate.fill not in ("wide", "range") or getattr(up, "fill", "") != "special"

@@ -65,7 +65,7 @@ _SAMPLES: tuple[tuple[str, tuple[int, ...], int, Fill, str], ...] = (
 
 
 def _of_equal_value(got: Tensor, want: Tensor, x: Tensor, k: int) -> Tensor:
-    """Where the index is that of a number equal to the one wanted, and no other result of the row has it."""
+    """Whether the index is that of a number equal to the expected one, and no other result of the row has it."""
     matrix, got, want = (tensor if tensor.dim() else tensor.reshape(1) for tensor in (x, got, want))
     columns = matrix.shape[-1]
     chosen, right = matrix.gather(-1, got.clamp(0, columns - 1)), matrix.gather(-1, want)
@@ -79,7 +79,7 @@ def _of_equal_value(got: Tensor, want: Tensor, x: Tensor, k: int) -> Tensor:
 def _require_sorted(function: Callable[..., Any], x: Tensor, k: int, what: str) -> None:
     """The results are the beginning of a stable sort of the row."""
     values, indices = function(x, k)
-    # On a GPU torch.sort puts a nan whose sign bit is set last: here all are one.
+    # On a GPU torch.sort puts a nan with a set sign bit last: all nan are made equal here.
     numbers = torch.where(x.isnan(), math.nan, x)
     want = torch.sort(numbers, dim=-1, descending=True, stable=True)
     assert torch.equal(indices, want.indices[..., :k]), f"indices of {what}: {indices}"
@@ -95,7 +95,8 @@ def _is_stable_sort(function: Callable[..., Any], device: str) -> None:
 
 
 def _every_order(function: Callable[..., Any], device: str) -> None:
-    """Rows in which many numbers pass each threshold: rising ones, and those of which few threads have the largest."""
+    """Rows in which many numbers pass each threshold: increasing ones, and those whose largest numbers few threads
+    have."""
     i = torch.arange(20_000, device=device)
     rows = {
         "rising": i,
@@ -111,7 +112,7 @@ def _every_order(function: Callable[..., Any], device: str) -> None:
 
 
 def _large(function: Callable[..., Any], device: str) -> None:
-    """A row of more than 2³¹ numbers, and as many rows' numbers, forward and backward."""
+    """A row of more than 2³¹ numbers, and rows with as many in total, forward and backward."""
     for shape in ((1, 2**31 + 1027), (2**19 + 3, 4096)):
         x = torch.zeros(shape, dtype=torch.float16, device=device)
         x[-1, -5], x[-1, 3] = 2, 1
@@ -180,14 +181,14 @@ spec = Spec(
         for call in (
             _call((3, 1), 1, dtype),
             _call((3, 33), 5, dtype),
-            # Forward has 64 threads for a row up to here, or 256; backward 4, a warp, or 256.
+            # Up to here, forward has 64 threads per row, then 256; backward 4, a warp, or 256.
             _call((3, 256), 64, dtype),
             _call((3, 257), 64, dtype),
             _call((3, 512), 32, dtype),
             _call((3, 1025), 33, dtype),
             _call((3, 2049), 8, dtype),
             _call((2, 4097), 3, dtype),
-            # In slices; so many candidates of them that 256 threads have these too.
+            # In slices; with so many candidates that 256 threads process these too.
             *(_call((1, columns), 64, dtype) for columns in (*LONG_ROWS, 70_001)),
             _call((300, 5), 2, dtype),
             _call((2, 3, 8), 4, dtype),

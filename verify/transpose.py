@@ -63,7 +63,7 @@ def _call(
 
 
 def _bits(shape: tuple[int, ...], bytes_of_each: int, device: str) -> Tensor:
-    """Random bits, as integers of so many bytes."""
+    """Random bits, as integers with this many bytes."""
     generator = torch.Generator().manual_seed(11)
     random = torch.randint(0, 256, (*shape, bytes_of_each), dtype=torch.uint8, generator=generator)
     integer = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[bytes_of_each]
@@ -71,7 +71,7 @@ def _bits(shape: tuple[int, ...], bytes_of_each: int, device: str) -> Tensor:
 
 
 def _bit_for_bit(function: Callable[..., Tensor], device: str) -> None:
-    """Of any bits, those of a nan included, which a conversion to a wider type and back would change."""
+    """Preserves all bits, including those of a nan, which conversion to a wider type and back would change."""
     for shape in ((33, 65), (36, 68), (2, 40, 4)):
         for dtype in _ALL_DTYPES:
             bits = _bits(shape, dtype.itemsize, device)
@@ -90,12 +90,12 @@ def _twice(function: Callable[..., Tensor], device: str) -> None:
         assert y.data_ptr() != x.data_ptr(), "the result is the argument's memory"
 
 
-# Cells of 2 and 4 elements; odd sides; one column; more matrices than 2^26 of a single tile each.
+# Cells of 2 and 4 elements; odd sides; one column; more matrices of a single tile each than 2^26.
 _LARGE = ((65_540, 32_772), (65_539, 32_771), (2**31 + 5, 1), (2**26 + 1, 8, 4))
 
 
 def _large(function: Callable[..., Tensor], device: str) -> None:
-    """More than 2³¹ elements of 1 and 2 bytes, all of which are compared."""
+    """More than 2³¹ elements of 1 and 2 bytes, all of them compared."""
     for shape in _LARGE:
         for dtype in (torch.uint8, torch.float16):
             x = torch.randint(0, 100, shape, dtype=torch.uint8, device=device).to(dtype)
@@ -142,7 +142,7 @@ spec = Spec(
                 for rows, columns in ((1, 1), (32, 32), (33, 31), (64, 64), (128, 136))
             ),
             *(((4, 40, 12), layout, 1) for layout in ROW_LAYOUTS),
-            # Rows begin at an odd element, at a word of two, and at a word of four.
+            # Rows that begin at an odd element, at a word of two, and at a word of four.
             *(((36, 40), layout, offset) for layout in _MISALIGNED for offset in (1, 2, 4)),
             ((2, 3, 8, 4), "contiguous", 1),
             ((1, 8, 1), "transposed", 1),
@@ -164,7 +164,7 @@ spec = Spec(
     rounded_once="ports/transpose.py: the result has bit for bit the elements of x",
     gradients_rounded_once="ports/transpose.py: the gradient is the transpose of the upstream gradient",
     rounding_error=lambda reference, x: torch.zeros_like(reference(x)),
-    # Of integers there is no upstream gradient.
+    # Integers have no upstream gradient.
     gradient_rounding_error=lambda reference, *grad_and_x: torch.zeros_like(grad_and_x[-1]),
     benchmarks=[
         Benchmark(

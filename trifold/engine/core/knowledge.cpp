@@ -184,7 +184,7 @@ bool KnowledgeGraph::reaches(Knowledge known, uint32_t acquirer_block, std::span
     const bool in_scope = is_for(node, acquirer);
     if (in_scope && std::binary_search(targets.rbegin(), targets.rend(), number)) return true;
     stack_.push_back({node.first, acquirer});
-    if (heard) stack_.push_back({node.second, node.type == Type::join ? acquirer : node.block});
+    if (in_scope) stack_.push_back({node.second, node.type == Type::join ? acquirer : node.block});
   }
   return false;
 }
