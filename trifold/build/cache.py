@@ -1,12 +1,12 @@
-"""Where finished builds are kept: one folder each, which appears whole or not at all.
+"""The cache of finished builds: one folder each, which appears complete or not at all.
 
     <cache>/builds/<op>-<target>-<hash>/         the library, object or program, build.log, stamp.json, notes for gcov
     <cache>/builds/<op>-<target>-<hash>.lock     held by the process that builds it
     <cache>/builds/<op>-<target>-<hash>.log      what the compilers printed when the last attempt failed
     <cache>/builds/<op>-<target>-<hash>.partial-*   an attempt under way, or left by a process that was killed
 
-<cache> is ``$TRIFOLD_CACHE_DIR``, or trifold's folder in the user's cache folder. What it holds is executed, so it
-must belong to the user, and nobody else may write in it.
+<cache> is ``$TRIFOLD_CACHE_DIR``, or trifold's folder in the user's cache folder. Its contents are executed, so it must
+belong to the user, and nobody else may write to it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from trifold.errors import BuildError
 
 STAMP = "stamp.json"
 LOG = "build.log"
-NOTES_SUFFIX = ".gcno"  # where g++ tells gcov which lines a library has
-# How long another process may build in silence before the one that waits says so.
+NOTES_SUFFIX = ".gcno"  # gcov's notes on the lines of a library
+# How long to wait for another process's build before saying so.
 SILENT_WAIT_S = 3.0
-# Each state of the sources has a build of its own; one that nobody has asked for this long is removed.
+# Each state of the sources has its own build; one that was not used for this long is removed.
 UNUSED_LIMIT_S = 30 * 24 * 3600.0
 
 
@@ -74,7 +74,7 @@ def builds_folder() -> Path:
 
 
 def require_private(path: Path) -> None:
-    """Raise :class:`BuildError` where another user owns ``path`` or can write it: what it holds would be executed."""
+    """Raise :class:`BuildError` if another user owns ``path`` or can write to it: its contents would be executed."""
     state = path.stat()
     if state.st_uid != os.geteuid():
         raise BuildError(
@@ -98,7 +98,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Entry:
-    """One build's place in the cache."""
+    """The entry of one build in the cache."""
 
     folder: Path
 
@@ -107,17 +107,17 @@ class Entry:
         return self.folder.with_name(f"{self.folder.name}.log")
 
     def product(self) -> Product | None:
-        """What is in the cache; None where nothing is, or where it is not whole.
+        """The entry's product; None if there is none, or it is incomplete.
 
         Raises:
-            BuildError: others can write it.
+            BuildError: others can write to it.
         """
         try:
             stamp = json.loads((self.folder / STAMP).read_text(encoding="utf-8"))
             path = self.folder / stamp["file"]
             if path.stat().st_size != stamp["bytes"]:
                 return None
-            os.utime(self.folder / STAMP)  # asked for now
+            os.utime(self.folder / STAMP)  # marks its last use
         except (OSError, ValueError, KeyError, TypeError):
             return None
         require_private(self.folder)
@@ -126,7 +126,7 @@ class Entry:
 
     @contextmanager
     def locked(self, notify: Callable[[str], None]) -> Iterator[None]:
-        """Hold this entry alone, among all processes; ``notify`` is told if that takes more than a moment."""
+        """Lock this entry against all other processes; ``notify`` is called if that takes more than a moment."""
         lock = filelock.FileLock(self.folder.with_name(f"{self.folder.name}.lock"), mode=0o600)
         try:
             lock.acquire(timeout=SILENT_WAIT_S)
@@ -140,9 +140,9 @@ class Entry:
 
     @contextmanager
     def attempt(self) -> Iterator[Path]:
-        """A fresh folder to build in, removed at the end. To be held locked.
+        """A fresh folder to build in, removed at the end. The entry must be locked.
 
-        What a killed process left, torch's own lock file with it, is removed.
+        Also removes what a killed process left, including torch's own lock file.
         """
         for leftover in self.folder.parent.glob(f"{self.folder.name}.partial-*"):
             shutil.rmtree(leftover, ignore_errors=True)
@@ -155,7 +155,7 @@ class Entry:
     def keep(self, attempt: Path, file: Path) -> Product:
         """Make ``file`` (and the log) of ``attempt`` this entry's product: the stamp last, then all at once."""
         file.chmod(0o700)
-        kept = {file.name, f"{file.name}.so", LOG}  # of a program, the library that it starts
+        kept = {file.name, f"{file.name}.so", LOG}  # for a program, the library that it starts
         for path in attempt.iterdir():
             if path.is_dir():  # copies of headers
                 shutil.rmtree(path)
@@ -178,7 +178,7 @@ class Entry:
                     shutil.rmtree(stamp.parent, ignore_errors=True)
 
     def keep_failure_log(self, attempt: Path) -> Path:
-        """Move the log of a failed ``attempt`` to where it outlives it."""
+        """Move the log of a failed ``attempt`` to where it is kept."""
         (attempt / LOG).replace(self.failure_log)
         return self.failure_log
 

@@ -1,10 +1,10 @@
 """Compiles one source for the CPU by calling g++: ``python -P checked.py request.json``.
 
-Not imported. Where it is to be checked, g++ compiles to assembly, where each variable of thread storage (a kernel's
-shared arrays are such) is followed by some bytes that belong to nobody, so that an index one too far is no other
-array's, and a table tells how much shared memory each function takes. Then it is assembled and linked: a program as a
-library too, and an executable that starts it, since in an executable the linker fixes where thread storage is, and
-blocks that wait for each other need copies of it (engine/cpu/slots.h).
+Not imported. For a checked build, g++ compiles to assembly, in which unused bytes are inserted after each thread-local
+variable (which shared arrays are), so that an index one past the end hits no other array, and a table states how much
+shared memory each function uses. Then it is assembled and linked. A program is linked as a library too, with an
+executable that starts it: the linker fixes the address of an executable's thread-local storage, while blocks that wait
+for each other need copies of it (engine/cpu/slots.h).
 """
 
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 
 GAP_BYTES = 64
 
-# Not the copies of the standard library's templates, which are instrumented: no other library may use them.
+# Not the instrumented copies of the standard library's templates: no other library may use them.
 EXPORTS = "{ global: trifold_*; main; local: *; };\n"
 
 
@@ -30,7 +30,7 @@ _LOCAL = re.compile(r"\s*\.comm\s")
 def with_gaps(assembly: str) -> str:
     """The assembly with gaps between its variables; symbols keep their sizes.
 
-    One follows each zeroed variable of thread storage, and one in front of each variable of the library.
+    One follows each zeroed thread-local variable, and one precedes each variable of the library.
     """
     lines: list[str] = []
     section, alignment = "", ""
@@ -45,7 +45,7 @@ def with_gaps(assembly: str) -> str:
         lines.append(line)
         if section.startswith(".tbss") and re.match(r"\s*\.zero\s+\d+", line):
             lines.append(f"\t.zero\t{GAP_BYTES}")
-        if _LOCAL.match(line):  # the assembler sets these aside one after the other
+        if _LOCAL.match(line):  # the assembler places these one after the other
             gap = f".Lgap_{len(lines)}"
             lines += [f"\t.local\t{gap}", f"\t.comm\t{gap},{GAP_BYTES},1"]
     return "\n".join(lines) + "\n"
@@ -58,9 +58,9 @@ _SHARED_SIZE = re.compile(r"\s*\.size\s+(_ZZ[\w.$]+), (\d+)")
 
 
 def table_of_shared_arrays(assembly: str) -> str:
-    """Assembly of a table: functions whose code or whose callees' has shared arrays, and how many bytes these take.
+    """Assembly of a table: the functions that use shared arrays, themselves or in callees, and these arrays' bytes.
 
-    libtrifold_host compares a kernel's with what a block may have. Calls through pointers are not followed.
+    libtrifold_host compares a kernel's bytes with the limit of a block. Calls through pointers are not followed.
     """
     users: dict[str, set[str]] = {}
     callers: dict[str, set[str]] = {}
@@ -100,7 +100,7 @@ def main() -> int:
         return done.returncode
     if checked:
         assembly = compiled.read_text(encoding="utf-8")
-        assembly = assembly.replace("\t.hidden\tmain\n", "")  # -fvisibility=hidden; the executable asks for it
+        assembly = assembly.replace("\t.hidden\tmain\n", "")  # overrides -fvisibility=hidden for the executable
         compiled.write_text(with_gaps(assembly) + table_of_shared_arrays(assembly), encoding="utf-8")
     exports = source.with_suffix(".map")
     exports.write_text(EXPORTS, encoding="utf-8")
@@ -109,7 +109,7 @@ def main() -> int:
     done = subprocess.run([compiler, *shape, str(compiled), *request["link_flags"], "-o", library])
     if done.returncode != 0 or not program:
         return done.returncode
-    # The C library's start is all that the executable has: it calls the library's main.
+    # The executable consists of the C library's startup code, which calls the library's main.
     return subprocess.run([compiler, library, "-Wl,-rpath,$ORIGIN", "-o", made]).returncode
 
 

@@ -1,4 +1,4 @@
-"""Removes builds from the cache: never one that is under way, never anything that is not the cache's own."""
+"""Removes builds from the cache: never one in progress, and never files that are not the cache's own."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import filelock
 
 from trifold.build import cache
 
-# <op>-<target>-<hash>, and what belongs to it: see cache.py.
+# <op>-<target>-<hash>, and the files that belong to it: see cache.py.
 _ENTRY = re.compile(r"(?P<entry>.+-[0-9a-f]{20})(?P<rest>|\.lock|\.log|\.partial-\w+)")
 DAY_S = 24 * 3600.0
 
 
 @dataclass(frozen=True)
 class CachedBuild:
-    """One build's folder, its log, and what attempts have left, whichever there are."""
+    """One build's folder, its log, and the leftovers of attempts, as far as they exist."""
 
     folder: Path
 
@@ -38,12 +38,12 @@ class CachedBuild:
         return [path for path in self.folder.parent.glob(f"{self.name}.partial-*") if path.is_dir()]
 
     def parts(self) -> list[Path]:
-        """All but the lock: another process may wait for that very file."""
+        """All but the lock: another process may wait for that file."""
         log = self.folder.with_name(f"{self.name}.log")
         return [path for path in (self.folder, log, *self.leftovers()) if path.exists() and not path.is_symlink()]
 
     def is_held(self) -> bool:
-        """Whether a process builds it."""
+        """Whether a process is building it."""
         if not self.lock.exists():
             return False
         try:
@@ -53,7 +53,7 @@ class CachedBuild:
             return True
 
     def last_used(self) -> float:
-        """When it was asked for last, or failed; as :func:`time.time`."""
+        """The time of its last use or failure; as :func:`time.time`."""
         times = [0.0]
         for path in (self.folder / cache.STAMP, self.folder, self.folder.with_name(f"{self.name}.log")):
             with suppress(OSError):
@@ -63,11 +63,11 @@ class CachedBuild:
 
 @dataclass
 class Cleaned:
-    """What :func:`clean` did.
+    """The result of :func:`clean`.
 
     Attributes:
-        removed: names of builds; held: of those that are under way, and were left alone.
-        size: bytes that the removed ones had.
+        removed: names of builds; held: names of those in progress, which were kept.
+        size: bytes of the removed ones.
     """
 
     removed: list[str] = field(default_factory=list)
@@ -85,11 +85,11 @@ def entries(builds: Path) -> Iterator[CachedBuild]:
 
 
 def clean(*, older_than_days: float | None = None, dry_run: bool = False) -> Cleaned:
-    """Remove the builds of the cache, and what killed builds have left.
+    """Remove the builds of the cache, and the leftovers of killed builds.
 
     Args:
-        older_than_days: only those that nobody has asked for so long.
-        dry_run: remove nothing, and tell what would be.
+        older_than_days: only those not used for this long.
+        dry_run: remove nothing, and return what would be removed.
 
     Raises:
         OSError: a file cannot be removed.

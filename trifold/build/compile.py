@@ -1,4 +1,4 @@
-"""Builds one port for one device, or takes it from the cache."""
+"""Builds one port for one device, or returns it from the cache."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def build(
 ) -> BuiltLibrary:
     """The library of ``cuda_src/<op>.cu`` for ``device``, which registers into the torch namespace ``namespace``.
 
-    Built by load_inline where the cache has none of these sources, flags, compilers and torch; it is not loaded, and
-    needs no schema. The environment of this process stays as it is.
+    Built by load_inline unless the cache has a build of these sources, flags, compilers and torch; it is not loaded,
+    and needs no schema. The environment of this process is not changed.
 
     Args:
         files: the op.
-        device: ``"cpu"`` (g++) or ``"cuda"`` (nvcc, for the architectures in TORCH_CUDA_ARCH_LIST, else for those
-            of the visible devices).
+        device: ``"cpu"`` (g++) or ``"cuda"`` (nvcc, for the architectures in TORCH_CUDA_ARCH_LIST, else for those of
+            the visible devices).
         namespace: a torch namespace; an identifier.
         form: ``"fast"``; ``"debug"``, which keeps variables and lines for gdb and cuda-gdb; for ``"cpu"`` alone
-            ``"checked"``, which checks each access of memory in a kernel (trifold.cpu.runtime runs its calls), and
-            ``"coverage"``, which counts lines and branches for gcov; for ``"cuda"`` alone ``"jittered"``, in which
-            threads pause at random around what they wait for each other with.
-        gpu_paths: launches on the CPU choose among the kernels as for a GPU; default: what TRIFOLD_PATHS says.
-        notify: told if another process is building the same library.
+            ``"checked"``, in which each memory access of a kernel is checked (run its calls in trifold.cpu.runtime),
+            and ``"coverage"``, which counts lines and branches for gcov; for ``"cuda"`` alone ``"jittered"``, in which
+            threads pause at random around synchronisation.
+        gpu_paths: whether launches on the CPU choose kernels as on a GPU; default: as TRIFOLD_PATHS says.
+        notify: called if another process is building the same library.
 
     Raises:
         WorkspaceError: the binding or the kernel header is missing.
@@ -88,9 +88,9 @@ def compile_only(
     Args:
         files: the op.
         arch: an architecture, as TORCH_CUDA_ARCH_LIST writes it: ``"9.0"`` or ``"9.0a"``.
-        namespace: stands for the torch namespace; an identifier.
-        form: of those that nvcc builds, see :func:`build`.
-        notify: told if another process is compiling the same.
+        namespace: the torch namespace; an identifier.
+        form: one that nvcc builds, see :func:`build`.
+        notify: called if another process is compiling the same.
 
     Raises:
         WorkspaceError, ToolchainError, BuildError: as :func:`build`.
@@ -127,14 +127,14 @@ def produce(
     plan: Callable[[], Recipe],
     notify: Notify = cache.tell_on_stderr,
 ) -> tuple[cache.Product, bool]:
-    """The product of a recipe, and whether the cache had it.
+    """The product of a recipe, and whether it came from the cache.
 
     Args:
-        name: what the entry's name in the cache begins with.
-        source: the file that the user wrote; errors in it and in files beside it are shown at their own lines.
-        inputs: the files that decide what comes out.
-        plan: makes the recipe.
-        notify: told if another process is building the same.
+        name: the beginning of the entry's name in the cache.
+        source: the user's file; errors in it and in its folder are shown at their own lines.
+        inputs: the files that determine the product.
+        plan: returns the recipe.
+        notify: called if another process is building the same.
 
     Raises:
         ToolchainError, BuildError: see :func:`build`.
@@ -156,16 +156,16 @@ def produce(
             steps.check()
             with entry.attempt() as attempt:
                 made = _run(source, steps, entry, attempt)
-                # A source that was saved meanwhile would be kept under the hash of the older one.
+                # Sources saved meanwhile would otherwise be stored under the hash of the older ones.
                 if entry_of(steps) == entry:
                     return entry.keep(attempt, made), False
 
 
 def _run(source: Path, steps: Recipe, entry: cache.Entry, attempt: Path) -> Path:
-    """Run the compilers in the folder ``attempt``; the file that they made.
+    """Run the compilers in the folder ``attempt``; return the file that they made.
 
     Raises:
-        BuildError: they failed. Their whole output is kept beside the entry.
+        BuildError: they failed. Their whole output is kept in the cache.
     """
     name = re.sub(r"\W", "_", entry.folder.name)
     command, made = steps.prepare(name, attempt)

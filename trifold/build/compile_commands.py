@@ -1,7 +1,7 @@
-"""``compile_commands.json`` of a workspace: with it clangd, VS Code and CLion resolve the headers of its C++.
+"""``compile_commands.json`` of a workspace, from which clangd, VS Code and CLion resolve the headers of its C++.
 
-The file names folders of this machine, so it is generated and not committed. By default the C++ is read as the CPU
-build reads it, which needs no CUDA toolkit and hides no code; for CUDA, as clang compiles CUDA.
+The file contains folders of this machine, so it is generated and not committed. By default the C++ is read as in the
+CPU build, which needs no CUDA toolkit and hides no code; for CUDA, as clang compiles CUDA.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _DEFAULT_ARCH = "9.0"
 
 
 def write(workspace: Workspace, device: Device = "cpu") -> int:
-    """Write the file into the workspace; entries of other files that exist, such as CMake's, stay in it.
+    """Write the file into the workspace; entries for other files, such as CMake's, are kept.
 
     Args:
-        workspace: whose C++ to list, with trifold's headers.
-        device: ``"cpu"``: with the headers that stand for CUDA's there; ``"cuda"``: with the CUDA toolkit's.
+        workspace: the one whose C++ to list, with trifold's headers.
+        device: ``"cpu"``: with trifold's replacements of CUDA's headers; ``"cuda"``: with the CUDA toolkit's.
 
     Returns:
-        How many files of the workspace and of trifold it lists.
+        The number of files of the workspace and of trifold that it lists.
 
     Raises:
         ToolchainError: for CUDA, there is no CUDA toolkit.
-        WorkspaceError: the file is there and is no compilation database, or cannot be written.
+        WorkspaceError: the file exists and is not a compilation database, or cannot be written.
     """
     path = workspace.root / NAME
     flags = _flags(workspace, device)
@@ -49,14 +49,14 @@ def write(workspace: Workspace, device: Device = "cpu") -> int:
     draft = path.with_name(f".{NAME}.{os.getpid()}")
     try:
         draft.write_text(json.dumps([*entries.values(), *others], indent=1) + "\n", encoding="utf-8")
-        draft.replace(path)  # where the file is a link, into CMake's build folder say, what it leads to stays
+        draft.replace(path)  # if the file is a link, for example into CMake's build folder, its target is kept
     except OSError as error:
         raise WorkspaceError(f"{path} cannot be written: {error.strerror}", "make the folder writable") from None
     return len(entries)
 
 
 def refresh(workspace: Workspace) -> None:
-    """Write the file again for the device that it was written for; nothing where there is none of ours."""
+    """Write the file again for the same device as before; nothing if there is none of ours."""
     mine = [entry for entry in _read(workspace.root / NAME) if workspace.folder("cuda_src") in _file(entry).parents]
     if mine:
         write(workspace, "cuda" if any(_CUDA in entry.get("arguments", ()) for entry in mine) else "cpu")
@@ -68,7 +68,7 @@ def _files(workspace: Workspace) -> Iterator[Path]:
 
 
 def _flags(workspace: Workspace, device: Device) -> list[str]:
-    """The compiler, and what it needs to read the C++; what changes the code that it makes is left out."""
+    """The compiler, and the options needed to read the C++; options that only affect generated code are omitted."""
     folders = [workspace.folder("cuda_src"), sources.INCLUDE_ROOT]
     definitions = recipe.definitions("trifold_editor", device.upper())
     if device == "cpu":
@@ -82,7 +82,7 @@ def _flags(workspace: Workspace, device: Device) -> list[str]:
 
 
 def _gxx() -> str:
-    """Editors ask it for the system's folders; any g++ will do."""
+    """Editors ask it for the system's include folders; any g++ will do."""
     try:
         return str(toolchain.find_gxx())
     except ToolchainError:
@@ -97,7 +97,7 @@ def _architecture() -> str:
 
 
 def _torch_include() -> list[Path]:
-    """torch's headers, found without importing it, which takes seconds."""
+    """torch's headers, found without importing torch, which takes seconds."""
     spec = importlib.util.find_spec("torch")
     return [Path(folder) / "include" for folder in spec.submodule_search_locations or ()] if spec else []
 

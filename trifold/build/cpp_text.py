@@ -1,6 +1,6 @@
-"""C++ text read without a parser: what is code, which lines are the preprocessor's, and which brackets belong together.
+"""C++ text read without a parser: finds code, preprocessor lines, and matching brackets.
 
-For files of any kind, torch's macros among them, in a build backend that has nothing but Python.
+For any file, including torch's macros, in a build backend that has nothing but Python.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def without_comments(text: str) -> str:
-    """As long as ``text``, with blanks for comments and literals; line ends and ``extern "C"`` stay."""
+    """``text`` with blanks for comments and literals, of the same length; line ends and ``extern "C"`` are kept."""
     return _SKIPPED.sub(_blank, text)
 
 
 def without_directives(code: str) -> str:
-    """The same, of the preprocessor's lines."""
+    """The same for preprocessor lines."""
     return _DIRECTIVE.sub(_blank, code)
 
 
@@ -34,7 +34,7 @@ def _blank(match: re.Match[str]) -> str:
 
 @dataclass(frozen=True)
 class Directive:
-    """A line of the preprocessor, with those that continue it: [start, end) is without the last line end."""
+    """A preprocessor line, with its continuation lines: [start, end) excludes the last line end."""
 
     start: int
     end: int
@@ -59,7 +59,7 @@ class Directive:
 
     @property
     def macro(self) -> str:
-        """What ``#define`` or ``#undef`` names; of others ""."""
+        """The name after ``#define`` or ``#undef``; otherwise ""."""
         found = WORD.match(self.rest.strip()) if self.name in ("define", "undef") else None
         return found[0] if found else ""
 
@@ -70,7 +70,7 @@ class Directive:
 
 
 def directives(code: str) -> Iterator[Directive]:
-    """All of them. ``code`` has blanks for comments."""
+    """All preprocessor lines. ``code`` has blanks for comments."""
     for match in _DIRECTIVE.finditer(code):
         yield Directive(match.start(), match.end(), match["name"], match["rest"].replace("\\\n", "  "))
 
@@ -85,7 +85,7 @@ def words(code: str) -> set[str]:
 
 @dataclass(frozen=True)
 class Scope:
-    """The head of a namespace or a class, with its brace; what is in it follows."""
+    """The head of a namespace or a class, with its brace; its contents follow."""
 
     start: int
     end: int
@@ -94,13 +94,13 @@ class Scope:
 
 @dataclass(frozen=True)
 class Declaration:
-    """A function, or what else ends with a semicolon, or a macro that stands for one.
+    """A function, another declaration that ends with a semicolon, or a macro that expands to one.
 
     Attributes:
-        head_end: where a function's body begins; of others the end.
+        head_end: the start of a function's body; for others the end.
         opening: the brace of a function's body; None: it has none.
-        crosses: it begins in an ``#if`` that ends in it, or the other way round.
-        names: what it declares.
+        crosses: it begins in an ``#if`` that ends inside it, or the other way round.
+        names: the names that it declares.
     """
 
     start: int
@@ -113,7 +113,7 @@ class Declaration:
 
 @dataclass(frozen=True)
 class Group:
-    """``#if`` to ``#endif`` around declarations: each of its ways, with the directive that begins it."""
+    """``#if`` to ``#endif`` around declarations: each branch, with the directive that begins it."""
 
     branches: list[tuple[Directive, list[Scope | Declaration | Directive | Group]]]
 
@@ -143,7 +143,7 @@ _MEMBERS = re.compile(r"\)[\w\s]*:(?!:)")
 
 
 def outline(code: str) -> tuple[list[Node], int | None]:
-    """What stands outside of functions, in its order, and from where on brackets do not match; None: all do.
+    """The declarations outside of functions, in order, and the offset from which brackets do not match; None: all do.
 
     Args:
         code: a file without its comments.
@@ -152,7 +152,7 @@ def outline(code: str) -> tuple[list[Node], int | None]:
 
 
 def closing(code: str, opening: int) -> int | None:
-    """The bracket that closes the one at ``opening``. Of an ``#if`` within, one way counts."""
+    """The bracket that closes the one at ``opening``. Of an ``#if`` in between, one branch counts."""
     text = _Outline(code)
     number = next((i for i, (at, _, _) in enumerate(text.tokens) if at == opening), None)
     found = text.closing(number) if number is not None else None
@@ -167,7 +167,7 @@ class _Outline:
         self.tokens: list[tuple[int, str, Directive | None]] = sorted([*tokens, *lines], key=lambda token: token[0])
 
     def closing(self, number: int) -> int | None:
-        """The number of the token that closes this one."""
+        """The index of the token that closes this one."""
         depth, depths, i = 0, [], number
         while i < len(self.tokens):
             _, kind, directive = self.tokens[i]
@@ -187,7 +187,7 @@ class _Outline:
         return None
 
     def _end_of_group(self, i: int) -> int:
-        """From a way of an #if to its #endif."""
+        """From one branch of an #if to its #endif."""
         depth = 0
         while i + 1 < len(self.tokens):
             i += 1
@@ -199,7 +199,7 @@ class _Outline:
         return i
 
     def _specifiers(self, i: int) -> int | None:
-        """Where this is an #if around the first words of a declaration, such as its specifiers: the token after its
+        """If this is an #if around the first words of a declaration, such as its specifiers, the token after its
         #endif."""
         directive = self.tokens[i][2]
         if directive is None or not directive.opens:
@@ -279,7 +279,7 @@ class _Outline:
 
 
 def _grouped(flat: list[Scope | Declaration | Directive]) -> list[Node]:
-    """Each #if that ends among the declarations, as a group."""
+    """Makes a group of each #if that ends among the declarations."""
     nodes: list[Node] = []
     open_groups: list[tuple[list[Node], Group]] = []
     for each in flat:
@@ -303,7 +303,8 @@ def _grouped(flat: list[Scope | Declaration | Directive]) -> list[Node]:
 
 
 def _kind(head: str) -> str:
-    """What the brace after a head begins: a "scope" of declarations, a "function", or a "value" of another one."""
+    """What the brace after a head begins: a "scope" of declarations, a "function", or a "value" of another
+    declaration."""
     head = _TEMPLATE.sub("", _ATTRIBUTE.sub(" ", head))
     if not _ENUM.match(head) and _OF_SCOPE.match(head):
         return "scope"
@@ -315,14 +316,14 @@ def _kind(head: str) -> str:
 
 
 def _flat(head: str) -> str:
-    """With nothing in its brackets."""
+    """With the contents of its brackets removed."""
     while (shorter := _INNERMOST.sub("\0", head)) != head:
         head = shorter
     return head.replace("\0", "()")
 
 
 def _names(head: str) -> Iterator[str]:
-    """What a declaration with this head declares."""
+    """The names declared by a declaration with this head."""
     head = _flat(_TEMPLATE.sub("", _ATTRIBUTE.sub(" ", head)))
     while (shorter := re.sub(r"<[^<>]*>", "", head)) != head:
         head = shorter

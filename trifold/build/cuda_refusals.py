@@ -1,7 +1,7 @@
-"""What CUDA text may hold that the CPU has not: each becomes an error of g++ at its own line.
+"""CUDA features that the CPU build lacks: each becomes an error of g++ at its own line.
 
-An error, and not an exception here: text that the preprocessor leaves out, as beneath ``#ifndef TRIFOLD_CPU``, may hold
-what it likes.
+An error, and not an exception here, since text that the preprocessor skips, such as under ``#ifndef TRIFOLD_CPU``, may
+contain anything.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _LIBRARY_HEADER = re.compile(
 
 _API_NAME = re.compile(r"\bcuda[A-Z]\w*")
 _CALLED = re.compile(r"\s*(?P<spaces>(?:(?:\w+\s*)?::\s*)*)(?P<name>\w+)\s*(?:<.*>)?\s*", re.DOTALL)
-# What an algorithm of the standard library takes, which may have a kernel's name.
+# Callables passed to algorithms of the standard library, which may have a kernel's name.
 _ITERATORS = re.compile(rb"\bc?r?(?:begin|end)\s*\(|\b(?:back_)?inserter\s*\(")
 
 
 def refusals(file: SourceFile, defined: set[str]) -> Iterator[Edit]:
-    """The errors of one file, all but those of its headers; ``defined`` are the names that the program defines."""
+    """The errors of one file, except for its headers; ``defined`` are the names that the program defines."""
     for feature in filter(lambda feature: feature.in_text, FEATURES):
         for match in re.finditer(feature.pattern.pattern.encode(), file.masked):
             yield _before(match.start(), str(feature))
@@ -42,7 +42,8 @@ def refusals(file: SourceFile, defined: set[str]) -> Iterator[Edit]:
 
 
 def refused_header(name: str, *, torch: bool) -> str:
-    """The line that stands for ``#include`` of a header that is not there; "" where it may be. ``torch``: so is its."""
+    """The replacement of an ``#include`` of a header that the CPU lacks; "" if it has it. ``torch``: refuses torch's
+    too."""
     if _LIBRARY_HEADER.fullmatch(name):
         hint = ": <trifold/philox.cuh> has random numbers" if name.startswith("curand") else ""
         return f'#pragma GCC error "<{name}> is not there on the CPU{hint}"'
@@ -52,17 +53,17 @@ def refused_header(name: str, *, torch: bool) -> str:
 
 
 def unread_launches(file: SourceFile, read: list[Edit]) -> Iterator[Edit]:
-    """The launches that no edit takes care of."""
+    """The launches that could not be rewritten."""
     for match in re.finditer(rb"<<<", file.masked):
         if not any(edit.start <= match.start() < edit.end for edit in read):
             yield _before(match.start(), "this launch cannot be read: write kernel<<<grid, block>>>(arguments)")
 
 
 def calls_without_launch(file: SourceFile, kernels: dict[str, Kernel], others: set[str]) -> Iterator[Edit]:
-    """The calls of kernels as if they were functions: g++ would compile them as such.
+    """Calls of kernels as ordinary functions, which g++ would accept.
 
-    A name may mean something else than the kernel: ``others`` are the names of which the program declares that outside
-    its functions; a function's own variables, members of objects, and names of other namespaces are left alone, too.
+    A name may mean something other than the kernel: ``others`` are names that the program also declares otherwise
+    outside of functions. A function's own variables, members of objects, and names in other namespaces are ignored too.
     """
     for content, nodes, shift in file.bodies():
         for node in nodes:
@@ -91,7 +92,7 @@ def calls_without_launch(file: SourceFile, kernels: dict[str, Kernel], others: s
 
 def _in_device_code(file: SourceFile, function: Node) -> Iterator[Edit]:
     for node in walk(function):
-        placed = node.child_by_field_name("placement") is not None  # into memory that is there
+        placed = node.child_by_field_name("placement") is not None  # placement new
         if (node.type == "new_expression" and not placed) or file.calls(node) in ("malloc", "free"):
             yield _before(node.start_byte, "a kernel's own heap is not there on the CPU: allocate with cudaMalloc")
         elif node.type == "kernel_call_syntax" and node.parent is not None:
@@ -109,6 +110,6 @@ def _error(what: str) -> str:
 
 @functools.cache
 def _api_names() -> frozenset[str]:
-    """CUDA's functions that runtime_api.h and the dialect have."""
+    """The CUDA functions provided by runtime_api.h and the dialect's headers."""
     headers = (INCLUDE_ROOT / "trifold").rglob("*.*h")
     return frozenset(name for header in headers for name in _API_NAME.findall(header.read_text(encoding="utf-8")))

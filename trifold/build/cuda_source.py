@@ -1,4 +1,4 @@
-"""A file of CUDA text, parsed: its functions, kernels and includes, and how it is changed."""
+"""A parsed file of CUDA text: its functions, kernels and includes, and edits of it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Edit:
-    """Bytes [start, end) become ``text``; the newlines that they held follow it."""
+    """Replaces bytes [start, end) by ``text``; the newlines among them are kept after it."""
 
     start: int
     end: int
@@ -48,15 +48,15 @@ def _parser() -> Parser:
 
 
 def parse(content: bytes) -> Node:
-    """The tree of a text; what cannot be read is in it as an error.
+    """The syntax tree of a text; unreadable parts are error nodes.
 
-    The grammar has no ``__align__``: after the error that it makes of it, a ``<`` further on may hide a whole kernel.
+    The grammar lacks ``__align__``: after the error that results, a later ``<`` may hide a whole kernel.
     """
     return _parser().parse(_ALIGNMENT.sub(lambda match: b" " * len(match[0]), content)).root_node
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """A node and all below it, in the order of the text."""
+    """A node and its descendants, in the order of the text."""
     waiting = [node]
     while waiting:
         current = waiting.pop()
@@ -67,7 +67,7 @@ def walk(node: Node) -> Iterator[Node]:
 class SourceFile:
     """One file of a program. ``masked`` is its text with blanks for comments and strings.
 
-    ``rewrite`` changes the text before it is read; no line may move.
+    ``rewrite`` changes the text before it is parsed, without moving lines.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class SourceFile:
         return self.content[node.start_byte : node.end_byte].decode(errors="replace")
 
     def is_device(self, function: Node) -> bool:
-        """Whether a GPU would run it."""
+        """Whether it is device code."""
         body = function.child_by_field_name("body")
         head_end = body.start_byte if body is not None else function.end_byte
         return DEVICE.search(self.masked, function.start_byte, head_end) is not None
@@ -111,7 +111,7 @@ class SourceFile:
                 yield Kernel(self.text(name), names, template, tuple(self._namespaces(function)), cluster)
 
     def _namespaces(self, node: Node) -> list[str]:
-        """The names of those around a node, the outermost first."""
+        """The names of the scopes around a node, outermost first."""
         parent = node.parent
         if parent is None:
             return []
@@ -127,18 +127,18 @@ class SourceFile:
                     yield self.text(name)
 
     def function_around(self, offset: int) -> Node | None:
-        """The function whose text has this byte."""
+        """The function whose text contains this byte."""
         around = (node for node in self.functions if node.start_byte <= offset < node.end_byte)
         return next(around, None)
 
     def declared_in(self, function: Node) -> set[str]:
-        """The names that a function gives to its parameters and variables."""
+        """The names of a function's parameters and variables."""
         own = _declarator(function)
         return {self.text(node) for node in walk(function) if _declares(node) and node != own}
 
     @functools.cached_property
     def declared_outside(self) -> set[str]:
-        """The names of all but kernels that the file declares outside its functions: functions, macros, types, …."""
+        """The names, except kernels, that the file declares outside of functions: functions, macros, types, …."""
         names: set[str] = set()
         waiting = [self.root]
         while waiting:
@@ -164,7 +164,7 @@ class SourceFile:
                     break
 
     def included(self) -> Iterator[tuple[Node, str, bool]]:
-        """Each ``#include``: its node, what it names, and whether it does so in quotes."""
+        """Each ``#include``: its node, the name in it, and whether that is in quotes."""
         for node in self.nodes:
             path = node.child_by_field_name("path") if node.type == "preproc_include" else None
             if path is not None:
@@ -172,7 +172,7 @@ class SourceFile:
                 yield node, text.strip('<>"'), text.startswith('"')
 
     def bodies(self) -> Iterator[tuple[bytes, list[Node], int]]:
-        """The text with its nodes, then each macro's as if it were a function's: the last number leads from a byte
+        """The text with its nodes, then each macro's body parsed as a function's; the number is the offset from a byte
         there to the byte here."""
         yield self.content, self.nodes, 0
         before = b"void f() {"
@@ -182,12 +182,12 @@ class SourceFile:
                 yield body, list(walk(parse(body))), node.start_byte - len(before)
 
     def calls(self, node: Node) -> str:
-        """The function that a call names; "" where the node is no call."""
+        """The name of the called function; "" if the node is not a call."""
         callee = node.child_by_field_name("function") if node.type == "call_expression" else None
         return "" if callee is None else self.text(callee)
 
     def apply(self, edits: list[Edit]) -> str:
-        """The text with the edits; one inside what another leaves out is forgotten."""
+        """The text with the edits; edits inside a removed part are dropped."""
         parts, at = [], 0
         for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
             if edit.start < at:
@@ -203,7 +203,7 @@ _NAMED = ("preproc_def", "preproc_function_def", "class_specifier", "struct_spec
 
 
 def _declares(name: Node) -> bool:
-    """Whether a name stands where something gets it."""
+    """Whether a name is the declared name at this place."""
     parent = name.parent
     if parent is None or name.type not in _NAMES:
         return False
@@ -232,7 +232,7 @@ def _without_comments_and_strings(content: bytes, nodes: list[Node]) -> bytes:
 
 
 def _split(parameters: bytes) -> list[bytes]:
-    """At the commas that stand in no bracket."""
+    """Splits at the commas outside of brackets."""
     parts, depth = [b""], 0
     for i in range(len(parameters)):
         c = parameters[i : i + 1]

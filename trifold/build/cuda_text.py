@@ -1,4 +1,4 @@
-"""Ordinary CUDA text as g++ can read it: what only nvcc's grammar has is written in C++, each line staying where it is.
+"""Rewrites ordinary CUDA text for g++: nvcc's own syntax becomes C++, without moving any line.
 
     kernel<<<grid, block>>>(x, n)       a launch by trifold/cpu/configuration.h
     extern __shared__ float tile[];     the launch's dynamic shared memory, by trifold/build/shared_arrays.py
@@ -7,7 +7,7 @@
     #include <cuda_runtime.h>           nothing: runtime_api.h is included in front of every program
     asm("add.u32 %0, %1, 4;" : …)       a function for each instruction of PTX: inline_ptx.py
 
-What the CPU has no counterpart for (textures, clusters, …) becomes an error at its line: cuda_refusals.py.
+Features without a counterpart on the CPU (textures, …) become errors at their lines: cuda_refusals.py.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from trifold.build.cuda_refusals import (
 from trifold.build.cuda_source import DEVICE, Edit, Kernel, SourceFile
 from trifold.build.sources import INCLUDE_ROOT
 
-# Headers of which runtime_api.h has what the CPU has; it is included in front of every program.
+# Headers whose CPU part is in runtime_api.h, which is included before every program.
 _KNOWN_HEADER = re.compile(
     r"(cuda|cuda_runtime|cuda_runtime_api|device_launch_parameters|device_functions|device_atomic_functions|"
     r"driver_types|vector_types|vector_functions|math_constants|sm_\d\d_\w+|cuda_fp16|cuda_bf16|cooperative_groups|"
     r"crt/.+)(\.h|\.hpp|\.cuh)"
 )
-# Where trifold has headers under CUDA's own names, those that it has.
+# Folders of CUDA's headers of which trifold replaces some: those that exist here.
 _CPU_HEADERS = "cuda_for_cpu"
-# Functions of the runtime API that take a kernel, and which argument that is.
+# Functions of the runtime API with a kernel argument, and its position.
 _LAUNCHING = {"cudaLaunchKernel": 0, "cudaLaunchCooperativeKernel": 0, "cudaLaunchKernelExC": 1}
 _AS_POINTER = re.compile(
     r"(?:\(\s*(?:const\s+)?void\s*(?:const\s*)?\*\s*\)|\w+_cast\s*<\s*(?:const\s+)?void\s*(?:const\s*)?\*\s*>\s*)"
@@ -50,7 +50,7 @@ _OF_TORCH = re.compile(rb"\b(?:torch|at|c10|pybind11|py)\s*::|\bPYBIND11_MODULE\
 
 @dataclass(frozen=True)
 class Source:
-    """One file: the text for g++, its kernels, and whether it has ``extern __shared__`` arrays outside functions."""
+    """One file: the text for g++, its kernels, and whether it has ``extern __shared__`` arrays outside of functions."""
 
     path: Path
     text: str
@@ -61,12 +61,12 @@ class Source:
 def read_program(path: Path, folders: tuple[Path, ...] = (), *, drop_torch: bool = False) -> dict[Path, Source]:
     """``path`` and all files that it includes from its own folder and from ``folders``, rewritten; ``path`` first.
 
-    An ``#include`` of one of them names a file beside the others: see :func:`file_name`.
+    An ``#include`` of one of them names a file in the same folder: see :func:`file_name`.
 
     Args:
         path: the program.
-        folders: where ``#include`` looks beside the including file's own folder.
-        drop_torch: leave out what is written for torch: its headers, and the host functions that use them.
+        folders: where ``#include`` looks after the including file's own folder.
+        drop_torch: omit what is written for torch: its headers, and the host functions that use them.
 
     Raises:
         OSError: a file cannot be read.
@@ -90,7 +90,7 @@ def read_program(path: Path, folders: tuple[Path, ...] = (), *, drop_torch: bool
 
 
 def file_name(path: Path) -> str:
-    """The name under which a rewritten file lies in the build's folder; different for different files."""
+    """The name of a rewritten file in the build's folder; different for different files."""
     return re.sub(r"[^\w.]", "_", str(path))
 
 
@@ -127,7 +127,7 @@ def _include_edits(file: SourceFile, drop_torch: bool) -> Iterator[Edit]:
 
 
 def _torch_edits(file: SourceFile) -> Iterator[Edit]:
-    """What is host code for torch goes; its kernels stay."""
+    """Removes host code for torch; its kernels are kept."""
     waiting = list(file.root.children)
     while waiting:
         node = waiting.pop()
@@ -148,7 +148,7 @@ def _launch_edits(file: SourceFile, kernels: dict[str, Kernel]) -> Iterator[Edit
 
 
 def _launches(content: bytes, nodes: list[Node], kernels: dict[str, Kernel], shift: int) -> Iterator[Edit]:
-    """The edits of all launches among ``nodes`` of ``content``, which begins ``shift`` bytes later."""
+    """The edits of all launches among ``nodes`` of ``content``, which begins at offset ``shift``."""
     for node in nodes:
         syntax = next((child for child in node.children if child.type == "kernel_call_syntax"), None)
         callee, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
@@ -166,12 +166,12 @@ def _launches(content: bytes, nodes: list[Node], kernels: dict[str, Kernel], shi
         given = [child for child in arguments.children if child.is_named and child.type != "comment"]
         yield Edit(closing.start_byte + shift, arguments.start_byte + 1 + shift, call + (", " if given else ""))
         for argument in given:
-            if content[argument.start_byte : argument.end_byte] == b"NULL":  # an integer, to a template
+            if content[argument.start_byte : argument.end_byte] == b"NULL":  # an integer, for a template
                 yield Edit(argument.start_byte + shift, argument.end_byte + shift, "nullptr")
 
 
 def _untyped_kernel_edits(file: SourceFile) -> Iterator[Edit]:
-    """Kernels that are passed as ``void*``: the functions that launch them read their parameters off their types."""
+    """Passes kernels with their own type instead of ``void*``: launch functions derive the parameters from it."""
     for node in file.nodes:
         name, arguments = file.calls(node), node.child_by_field_name("arguments")
         if name not in _LAUNCHING or arguments is None:
@@ -188,8 +188,8 @@ def _literal(text: str) -> str:
 
 
 def _bounds_edits(file: SourceFile, *, by_name: bool) -> Iterator[Edit]:
-    """Launches compare their blocks with the bounds of the kernel. One by ``<<<…>>>`` does not know which it is: there
-    each thread compares, which is always one with checks."""
+    """Compares the blocks of launches with the kernel's bounds. A launch by ``<<<…>>>`` does not know the kernel
+    instance: there, each thread compares. (Such builds are always checked ones.)"""
     for place, bounds in launch_bounds.kernels(file.masked.decode("latin-1")):
         compare = f" ::trifold::host::require_launch_bounds(::trifold::host::launch_bounds({bounds}));"
         yield Edit(place, place, launch_bounds.constant(bounds) if by_name else compare)

@@ -1,7 +1,7 @@
 """``__CUDA_ARCH__`` in sources that g++ compiles once, for the host and for the device.
 
-nvcc compiles a source twice, and defines the macro while it compiles device code. Here the text decides which code that
-is, and the preprocessor decides what the macro selects, so that any condition is understood:
+nvcc compiles a source twice, and defines the macro while it compiles device code. Here the text determines which code
+is device code, and the preprocessor evaluates the conditions on the macro, so that any condition works:
 
     __device__, __global__    the function stands between two #include lines, which define the macro and take it back
     __host__ __device__       where its body depends on the macro, it has the body twice, and looks who calls it;
@@ -30,7 +30,7 @@ ARCH = "__CUDA_ARCH__"
 BEGIN, END = "trifold_device_code_begins.h", "trifold_device_code_ends.h"
 
 _FOR_HOST, _FOR_DEVICE = {"__host__"}, {"__device__", "__global__", "__constant__", "__shared__", "__managed__"}
-# Macros of these words alone change neither what a declaration is nor what it does.
+# Macros that consist of these words change neither the kind of a declaration nor its meaning.
 _SPECIFIERS = _FOR_HOST | _FOR_DEVICE | {"inline", "__inline__", "__inline", "__forceinline__", "__noinline__"}
 _LAMBDA = re.compile(r"\][^;{}\]]*\Z")
 _INCLUDE_BEGIN, _INCLUDE_END = f'#include "{BEGIN}"', f'#include "{END}"'
@@ -38,14 +38,14 @@ _INCLUDE_BEGIN, _INCLUDE_END = f'#include "{BEGIN}"', f'#include "{END}"'
 
 @dataclass(frozen=True)
 class Rewritten(Generic[Key]):
-    """Sources with their device code marked, and the headers that this needs, by their names; none: nothing changed."""
+    """Sources with their device code marked, and the headers that they need, by name; none: nothing changed."""
 
     texts: dict[Key, str]
     headers: dict[str, str] = field(default_factory=dict)
 
 
 def rewrite(texts: Mapping[Key, str], named: Callable[[Key], str], capability: str) -> Rewritten[Key]:
-    """The files of one program, all of whose lines keep their numbers.
+    """The files of one program; all lines keep their numbers.
 
     Args:
         texts: the files that may include each other.
@@ -63,7 +63,7 @@ def rewrite(texts: Mapping[Key, str], named: Callable[[Key], str], capability: s
 
 @dataclass(frozen=True)
 class _Leaf:
-    """One way of an ``#if``: the macros that are defined where the host, and where the device takes it."""
+    """One branch of an ``#if``: the macros that are defined if the host, and if the device, takes it."""
 
     host: str
     device: str
@@ -75,11 +75,11 @@ class _Leaf:
 
 @dataclass
 class _Program:
-    """What all files of a program have in common.
+    """What all files of a program share.
 
     Attributes:
-        depends: macros whose text, or whose being defined, depends on ``__CUDA_ARCH__``; and that itself.
-        leaves: of macros that are defined under such an ``#if``: where.
+        depends: macros whose text or definedness depends on ``__CUDA_ARCH__``; and that macro itself.
+        leaves: for macros defined under such an ``#if``: where.
     """
 
     depends: set[str]
@@ -101,7 +101,7 @@ class _Program:
         return of_text | {name for name, words in self._conditions.items() if words & self.depends}
 
     def _markers(self, words: set[str]) -> set[str]:
-        """The words, and the macros that stand for them, but for macros that are whole functions."""
+        """The words, and the macros that expand to them, except macros that are whole functions."""
         found = set(words)
         while True:
             more = {
@@ -118,7 +118,7 @@ class _Program:
         return self._groups
 
     def differing(self, code: str) -> str | None:
-        """The condition under which this code means one thing to the host and another to the device; None: never."""
+        """The condition under which this code differs between host and device; None: never."""
         found, waiting = set(), list(cpp_text.words(code) & self.depends)
         while waiting:
             name = waiting.pop()
@@ -146,7 +146,7 @@ class _Program:
 
 
 def _gather(code: str, bodies: dict[str, list[str]], conditions: dict[str, set[str]]) -> None:
-    """The texts of all macros, and for each the words of the conditions that it is defined under."""
+    """The texts of all macros, and for each the words of the conditions under which it is defined."""
     waiting: list[set[str]] = []
     for directive in cpp_text.directives(code):
         if directive.opens:
@@ -158,7 +158,7 @@ def _gather(code: str, bodies: dict[str, list[str]], conditions: dict[str, set[s
                 waiting[-1] |= directive.words
         elif directive.macro:
             bodies.setdefault(directive.macro, []).append(directive.body)
-            # An #ifndef of the macro itself, or of the header, is no choice.
+            # An #ifndef of the macro itself, or of the header, selects nothing.
             conditions.setdefault(directive.macro, set()).update(*waiting)
 
 
@@ -184,7 +184,7 @@ class _File:
         return "".join([*parts, self.text[at:]])
 
     def _first_use(self, begin: int) -> int | None:
-        """The beginning of the first line that depends on the macro."""
+        """The start of the first line that depends on the macro."""
         for word in cpp_text.WORD.finditer(self.code, begin):
             if word[0] in self.program.depends:
                 return self.code.rfind("\n", 0, word.start()) + 1
@@ -222,7 +222,7 @@ class _File:
         return "both" if device and host else "device" if device else "host"
 
     def _either(self, start: int, code: str) -> None:
-        """What both the host and the device see: it may not have two meanings."""
+        """Code that both host and device see: it must not differ."""
         if (condition := self.program.differing(code)) is not None:
             what = f"{ARCH} here has one value for the host and another for the device: use it in functions alone"
             self._refuse(start, condition, what)
@@ -232,7 +232,7 @@ class _File:
         assert opening is not None
         depends = self._depends(self.code[node.start : node.end])
         if depends and node.crosses:
-            # Behind it: of the ways in which it begins, some are not compiled.
+            # After this, some of the branches in which the function begins are not compiled.
             says = f"{ARCH}: this function begins in an #if and ends outside of it"
             self._edit(node.end, f"\n{self._error(node.start, says)}{self._here(node.end)}")
         elif kind == "device":
@@ -248,7 +248,7 @@ class _File:
                 self._between(node.start, node.end, f"#ifdef {leaf.host}", "#endif")
 
     def _head(self, start: int, opening: int) -> str:
-        """The head of a function, without an #if that chooses nothing but specifiers."""
+        """The head of a function, without an #if that only selects specifiers."""
         code, plain = self.code[start:opening], self.plain[start:opening]
         depth, before, chosen = 0, 0, ""
         for directive in cpp_text.directives(code):
@@ -259,7 +259,7 @@ class _File:
         return plain if specifiers.issuperset(chosen.split()) else code
 
     def _lambdas(self, begin: int, end: int) -> None:
-        """Those for the device in a function of the host."""
+        """The device code within a host function."""
         last = begin
         for bracket in re.finditer(r"[;{}]", self.plain[begin:end]):
             at = begin + bracket.start()
@@ -285,7 +285,7 @@ class _File:
             self._between(start, end, "\n".join(before), "\n".join(after))
 
     def _double(self, opening: int, close: int) -> None:
-        """The body for the host, and the body for the device; who calls decides."""
+        """The body for the host, and the body for the device; the caller determines which one runs."""
         self._edit(opening + 1, " if (!::trifold::host::in_device_code()) {")
         body = self.text[opening + 1 : close]
         device = f"{_INCLUDE_BEGIN}{self._here(opening + 1)}{body}\n{_INCLUDE_END}{self._here(close)}"
@@ -321,7 +321,7 @@ class _File:
             lines = []
 
     def _conflicts(self, group: Group, leaves: list[_Leaf], i: int) -> Iterator[str]:
-        """Errors where the device takes this way, the host another, and both ways declare something of one name."""
+        """Errors if the device takes this branch, the host another one, and both declare the same name."""
         here, leaf = self._names(group.branches[i][1], "host"), leaves[i]
         for j, (_, inside) in enumerate(group.branches):
             shared = sorted(here & self._names(inside, "device")) if i != j else []
@@ -332,7 +332,7 @@ class _File:
                 yield from (self._error(group.branches[i][0].start, says), "#endif")
 
     def _names(self, nodes: list[cpp_text.Node], without: str) -> set[str]:
-        """What the nodes declare, but for the functions of the host, or for what is the device's alone."""
+        """The names that the nodes declare, except host functions, or device-only ones."""
         names: set[str] = set()
         for node in nodes:
             if isinstance(node, Group):
@@ -353,7 +353,7 @@ class _File:
         self._edit(directive.end, self._lines(["", "#endif"], directive.end))
 
     def _whole(self, directive: Directive) -> str:
-        """Its text, without a comment that may go on in the next line."""
+        """Its text, without a comment that may continue on the next line."""
         text = self.text[directive.start : directive.end]
         return f"#{directive.name}{directive.rest}" if "/*" in text else text
 
@@ -376,9 +376,9 @@ class _File:
         return self.text.count("\n", 0, at) + 1
 
     def _here(self, at: int) -> str:
-        """Ends a line of the preprocessor; what follows is at the line and the column of ``at``."""
+        """Ends a preprocessor line; the text after it has the line and column of ``at``."""
         return f"\n#line {self._line(at)} {self.name}\n{' ' * (at - self.text.rfind(chr(10), 0, at) - 1)}"
 
     def _lines(self, lines: list[str], end: int) -> str:
-        """Lines of the preprocessor in the place of one that ends at ``end``."""
+        """Preprocessor lines that replace one that ends at ``end``."""
         return "\n".join([*lines, f"#line {self._line(end) + 1} {self.name}"])

@@ -1,7 +1,7 @@
-"""The errors in what a compiler printed, each as one line at the user's own file and line.
+"""The errors in a compiler's output, each as one line at the user's own file and line.
 
-g++ puts the column after the line, and how a template came to be instantiated before the error; nvcc's front end puts
-neither a column nor the source line in the same line, and the instantiations after the error::
+g++ prints a column, and a template's instantiation before the error; nvcc's front end prints no column, the source line
+separately, and the instantiation after the error::
 
     cuda_src/add.cu:10:3: error: expected ';' before 'return'             g++, and nvcc's host compiler
 
@@ -40,7 +40,7 @@ _NVCC_CONTEXT = re.compile(
     r"^\s+(?:\[ \d+ instantiation contexts not shown \]|.*\bat line (?P<line>\d+)(?: of (?P<file>.+))?$)"
 )
 _NVCC_DURING = re.compile(r"^\s+detected during")
-# What goes wrong beside a line of source: the first of these kinds that a log has is shown.
+# Errors without a source line: the first of these kinds that occurs in a log is shown.
 _ELSEWHERE = tuple(
     re.compile(pattern)
     for pattern in (
@@ -58,7 +58,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One error. ``file`` is None where the compiler names none; ``line`` and ``column`` are 0 where unknown."""
+    """One error. ``file`` is None if the compiler names none; ``line`` and ``column`` are 0 if unknown."""
 
     text: str
     file: Path | None = None
@@ -73,10 +73,10 @@ class Diagnostic:
 
 
 def summarise(log: str, folder: Path, for_cpu: Iterable[Path] = ()) -> str:
-    """At most :data:`MOST_SHOWN` errors of ``log``, a line each; placed in ``folder`` (the user's) where they can be.
+    """At most :data:`MOST_SHOWN` errors of ``log``, one per line, at places in ``folder`` (the user's) if possible.
 
-    Where no line of the log looks like an error, its last lines stand in. ``for_cpu`` has the user's sources where
-    g++ compiled them for the CPU: lines with what the CPU has not then say so.
+    If no line of the log looks like an error, its last lines are returned. ``for_cpu`` has the user's sources if g++
+    compiled them for the CPU: lines with features that the CPU lacks then say so.
     """
     found = diagnostics(log, folder)
     own = [path for path in for_cpu if path.is_relative_to(folder)]
@@ -101,7 +101,7 @@ def diagnostics(log: str, folder: Path) -> list[Diagnostic]:
 
 
 def _explained(found: list[Diagnostic], log: str, sources: list[Path]) -> list[Diagnostic]:
-    """The lines that use what the CPU has not, if they are why; else the errors as they are."""
+    """The lines that use features that the CPU lacks, if they are the cause; otherwise the errors unchanged."""
     causes: list[Diagnostic] = []
     if "Assembler messages:" in log:
         causes += [Diagnostic(str(unsupported.ASSEMBLY), *place) for place in unsupported.assembly_in(sources)]
@@ -113,7 +113,7 @@ def _explained(found: list[Diagnostic], log: str, sources: list[Path]) -> list[D
 
 
 def shown(path: Path) -> str:
-    """``path`` relative to the current folder where it lies in it, else absolute."""
+    """``path`` relative to the current folder if it is inside, else absolute."""
     try:
         return str(path.relative_to(Path.cwd()))
     except (ValueError, OSError):
@@ -187,7 +187,7 @@ def _placed(match: re.Match[str], text: str) -> Diagnostic:
 
 
 def _at_user(error: Diagnostic, caller: Diagnostic | None, folder: Path) -> Diagnostic:
-    """``error`` at the line of the user's that led to it, where it stands in a header that is not the user's."""
+    """``error``, if it is in a header that is not the user's, moved to the user's line that led to it."""
     if caller is None or _inside(error, folder):
         return error
     return replace(caller, text=error.text)
@@ -198,7 +198,7 @@ def _inside(place: Diagnostic, folder: Path) -> bool:
 
 
 def _cut(text: str) -> str:
-    """Without the template arguments that g++ and nvcc append, and not longer than a few lines."""
+    """Without the template arguments that g++ and nvcc append, and at most a few lines long."""
     start = text.find(" [with ")
     while start >= 0:
         depth, end = 0, start

@@ -35,7 +35,7 @@ def headers_of(sources: Iterable[Path], include: Path = INCLUDE_ROOT) -> dict[st
 
 
 def included(source: Path) -> list[str]:
-    """The names that the file includes, as it writes them."""
+    """The names that the file includes, as written."""
     return [match[1] or match[2] for match in _INCLUDE.finditer(_text(source))]
 
 

@@ -1,8 +1,8 @@
-"""Runs ``torch.utils.cpp_extension.load_inline`` once, in a process of its own: ``python -P inline.py request.json``.
+"""Runs ``torch.utils.cpp_extension.load_inline`` in a separate process: ``python -P inline.py request.json``.
 
-Not imported. load_inline loads what it has built, keeps state between calls, skips a build that failed before in the
-same process, and writes what the compilers say to file descriptor 1; here none of that reaches the user's process.
-A library that cannot be loaded, or that crashes on loading, fails here as well.
+Not imported. load_inline loads the library that it builds, keeps state between calls, skips a build that failed before
+in the same process, and lets compilers write to file descriptor 1; none of that reaches the user's process. A library
+that cannot be loaded, or that crashes on loading, fails here as well.
 """
 
 import json

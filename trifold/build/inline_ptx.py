@@ -1,14 +1,14 @@
-"""``asm`` of device code, for g++: inline PTX becomes C++ (ptx_text.py), each line staying where it is.
+"""``asm`` in device code, for g++: inline PTX becomes C++ (ptx_text.py), without moving any line.
 
     asm("add.u32 %0, %1, 4;" : "=r"(y) : "r"(x));
 
-becomes a statement expression: it binds the operands, has a C++ statement for each instruction, on the line of the
-string that it stands in, and assigns what was written. An asm without instructions only bars the compiler from moving
-accesses over it, and does so here where it names "memory". What cannot be translated is an error of g++ at its line:
-an error, and not an exception, since a branch that the preprocessor leaves out may hold what it likes.
+becomes a statement expression: it binds the operands, has a C++ statement for each instruction, on the line of its
+string, and assigns the outputs. An asm without instructions only keeps the compiler from moving accesses across it, and
+does so here if it names "memory". PTX that cannot be translated becomes an error of g++ at its line, and not an
+exception, since a branch that the preprocessor skips may contain anything.
 
-What a function's head does not say to be a device's, since a macro may say so, or what stands in a macro, is translated
-where it is PTX. The asm of host code, and the symbols of declarations (``asm("name")``), stay.
+An asm is also translated, if it is PTX, in a function whose head does not mark it as device code (a macro may), and in
+a macro. The asm of host code, and the symbols of declarations (``asm("name")``), are kept.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ def rewrite(text: str) -> str:
 
 
 def needs_header(text: str) -> bool:
-    """Whether what :func:`rewrite` made of a source calls functions of HEADER."""
+    """Whether the result of :func:`rewrite` calls functions of HEADER."""
     return _PTX in text
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """A string literal of an asm's text: where it begins in the whole text, and its place in the source."""
+    """A string literal of an asm's text: its offset in the whole text, and its place in the source."""
 
     begin: int
     text: str
@@ -77,9 +77,9 @@ class _Piece:
 
 
 def _translated(inside: str, code: str, qualifiers: str, heads: list[str]) -> str | None:
-    """What stands for an asm; None: it is none of a device's.
+    """The replacement of an asm; None: it is not device code.
 
-    ``inside`` is what is in its parentheses, and ``code`` the same with blanks for strings and comments. ``heads`` are
+    ``inside`` is the text in its parentheses, and ``code`` the same with blanks for strings and comments. ``heads`` are
     those of the functions and blocks around it; in a macro there are none.
     """
     cuts = [-1, *_at_depth_0(code, ":"), len(code)]
@@ -119,7 +119,7 @@ def _translated(inside: str, code: str, qualifiers: str, heads: list[str]) -> st
 
 
 def _has_operands_of_ptx(inside: str, sections: list[tuple[int, int]]) -> bool:
-    """Whether there are operands, all with constraints that nvcc has and g++ takes for others."""
+    """Whether there are operands, all with constraints that nvcc has and that mean something else in g++."""
     constraints = [each for begin, end in sections for each in re.findall(r'"([^"]*)"\s*\(', inside[begin + 1 : end])]
     return any(each.lstrip("=+&") in ("f", "h", "l", "d") for each in constraints) and all(
         each.lstrip("=+&") in _CONSTRAINTS for each in constraints
@@ -179,7 +179,7 @@ def _refused(inside: str, at: int, what: str) -> str:
 
 
 def _pieces(inside: str, code: str, end: int) -> Iterator[_Piece | int]:
-    """The literals of the text, which ends at ``end``; or where it has something else."""
+    """The literals of the text, which ends at ``end``; or the place of something else."""
     at = begin = 0
     for token in _TOKEN.finditer(inside, 0, end):
         if re.sub(r"\\\n|\s", "", inside[at : token.start()]):
@@ -209,7 +209,7 @@ def _without_comments(text: str) -> str:
 
 
 def _blank(match: re.Match[str]) -> str:
-    """As long as what it stands for, with its line ends."""
+    """Padded to the length of the text that it replaces, with its line ends."""
     return re.sub(r"[^\n\\]|\\(?!\n)", " ", match[0])
 
 
@@ -223,7 +223,7 @@ def _closing(code: str, opening: int) -> int | None:
 
 
 def _at_depth_0(code: str, mark: str, begin: int = 0, end: int | None = None) -> list[int]:
-    """Where ``mark`` stands in no bracket."""
+    """The positions of ``mark`` outside of brackets."""
     depth, found = 0, []
     for at in range(begin, len(code) if end is None else end):
         depth += (code[at] in "([{") - (code[at] in ")]}")
@@ -233,7 +233,7 @@ def _at_depth_0(code: str, mark: str, begin: int = 0, end: int | None = None) ->
 
 
 def _in_a_macro(code: str, at: int) -> bool:
-    """Whether a ``#define`` that goes on to here began on this line, or on one before it that ends in a backslash."""
+    """Whether this line is part of a ``#define``, possibly begun on an earlier line."""
     begin = code.rfind("\n", 0, at) + 1
     while begin >= 2 and code[begin - 2] == "\\":
         begin = code.rfind("\n", 0, begin - 1) + 1
@@ -241,7 +241,7 @@ def _in_a_macro(code: str, at: int) -> bool:
 
 
 class _Heads:
-    """What stands in front of each brace that is open at a place, the outermost first; places ascend."""
+    """For each place, the text before each brace that is open there, outermost first; places ascend."""
 
     def __init__(self, code: str) -> None:
         self.code = code

@@ -1,12 +1,12 @@
-"""The jittered build: pauses of random length around all that threads wait for each other with, added to the text.
+"""The jittered build: inserts pauses of random length around all synchronisation between threads.
 
     __syncthreads();                 (void(Pauses(…)), __syncthreads());
     old = atomicAdd(count, 1);       old = (void(Pauses(…)), atomicAdd(count, 1));
     asm volatile("cp.async …");      { Pauses pauses(…); asm volatile("cp.async …"); }
     __global__ void kernel(…) {      __global__ void kernel(…) { begin(…);
 
-A ``Pauses`` (trifold/jitter.cuh) pauses where it is made and at the end of the whole expression or block. Headers of
-trifold and of the op are changed in the same way, as copies in the build's folder; each line stays where it is.
+A ``Pauses`` (trifold/jitter.cuh) pauses when it is constructed and at the end of the whole expression or block. Headers
+of trifold and of the op are changed in the same way, as copies in the build's folder, without moving lines.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from trifold.build import cuda_source, sources
 from trifold.build.cuda_source import Edit, SourceFile
 
 HEADER = sources.INCLUDE_ROOT / "trifold" / "jitter.cuh"
-# What decides the text beside the sources.
+# The files that determine the text besides the sources.
 REWRITERS = (Path(__file__), Path(cuda_source.__file__))
 
 # CUDA's functions, and methods of cooperative groups, of pipelines, and of atomics and barriers of libcu++. Not
-# shuffles and votes, which pass registers alone, and of which there are many.
+# shuffles and votes, which exchange only registers, and which are numerous.
 _CALL = re.compile(
     r"__sync\w+|__threadfence\w*|__pipeline_\w+|atomic[A-Z_]\w*|"
     r"cudaGridDependencySynchronize|cudaTriggerProgrammaticLaunchCompletion|"
@@ -34,7 +34,7 @@ _CALL = re.compile(
     r"sync|(?:barrier_|try_)?(?:arrive|wait)|wait_parity|arrive_(?:and_wait|and_drop|tx)"
 )
 _PTX_CALL = re.compile(r"(?:.*::)?ptx::(?!get_sreg)\w+(?:<.*)?", re.DOTALL)  # cuda::ptx, an instruction each
-# Instructions of PTX that wait, let others go on, order memory, copy without waiting, or are atomic.
+# PTX instructions that wait, let others continue, order memory, copy asynchronously, or are atomic.
 _INSTRUCTION = re.compile(
     r"\b(?:bar|barrier|mbarrier|fence|membar|elect|cp|red|atom|multimem|griddepcontrol|discard|tcgen05|clusterlaunchcontrol)\.|"
     r"\bst\.(?:async|bulk)\b|\b(?:ld|st)\.(?:volatile|relaxed|acquire|release|mmio)\b|\bwgmma\.(?:fence|commit|wait)\w*"
@@ -43,7 +43,7 @@ _INSTRUCTION = re.compile(
 
 def for_nvcc(binding: Path, folder: Path) -> str:
     """The text of ``binding`` with pauses. Copies of its headers with pauses are written into ``folder``, where the
-    compiler is to look first; of two of one name, that beside the binding."""
+    compiler looks first; of two with one name, the one in the binding's folder."""
     binding = binding.resolve()
     included = sources.included_sources(binding)
     for root in (sources.INCLUDE_ROOT, binding.parent):
@@ -62,7 +62,7 @@ def _with_include(path: Path) -> str:
 def rewrite(path: Path) -> str:
     """The text of a file of CUDA C++ with pauses.
 
-    Not read: what a macro makes of parts that are no calls themselves.
+    Not read: calls that a macro assembles from parts that are not calls themselves.
     """
     file = SourceFile(path, ())
     return file.apply([*_calls(file), *_instructions(file), *_kernels(file)])
@@ -94,7 +94,7 @@ def _instructions(file: SourceFile) -> Iterator[Edit]:
 
 
 def _kernels(file: SourceFile) -> Iterator[Edit]:
-    """Blocks begin at different times, and threads."""
+    """Blocks begin at different times, and so do threads."""
     for function in file.functions:
         body: Node | None = function.child_by_field_name("body")
         if body is not None and b"__global__" in file.masked[function.start_byte : body.start_byte]:
@@ -103,5 +103,5 @@ def _kernels(file: SourceFile) -> Iterator[Edit]:
 
 
 def _place(file: SourceFile, byte: int) -> str:
-    """A number that no other place is likely to have."""
+    """A number that is unlikely to belong to another place."""
     return f"{zlib.crc32(f'{file.path.name}:{byte}'.encode())}u"

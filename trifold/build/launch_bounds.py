@@ -1,11 +1,11 @@
-"""``__launch_bounds__(N, …)`` and ``__cluster_dims__(x, y, z)`` in sources that g++ compiles: CUDA refuses a launch of
-more threads a block, or of other clusters, so does g++.
+"""``__launch_bounds__(N, …)`` and ``__cluster_dims__(x, y, z)`` for g++: as in CUDA, a launch with more threads per
+block, or with other clusters, is refused.
 
-The kernel's body gets a statement at its beginning, on the same line, before g++ reads it; a constant that the launch
-looks up by the kernel (engine/cpu/module.cpp), so that threads do nothing for it.
+The kernel's body gets a declaration at its beginning, on the same line, before g++ reads it: a constant that the launch
+looks up by the kernel (engine/cpu/module.cpp), so that threads execute nothing for it.
 
-Not read: the bounds of a kernel that a macro spells, bounds that only a declaration has, and bounds that have the name
-of a parameter.
+Not read: the bounds of a kernel that a macro generates, bounds that only a declaration has, and bounds with the name of
+a parameter.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trifold.build import cpp_text
 LAUNCH_BOUNDS = "__launch_bounds__"
 CLUSTER_DIMS = "__cluster_dims__"
 _CLUSTER_DIMS_OF_KERNEL = re.compile(rf"\b{CLUSTER_DIMS}\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
-# What cluster_constant() makes: its extents.
+# The extents that cluster_constant() writes.
 CLUSTER_CONSTANT = re.compile(rb"\btrifold_cluster_dims = \{([^}]*)\}")
 
 _QUALIFIER = re.compile(r"[^();{}]*\b__\w+__\s*\(")
@@ -51,8 +51,8 @@ def without_cluster_dims(text: str) -> str:
 
 
 def kernels(code: str, qualifier: str = LAUNCH_BOUNDS) -> Iterator[tuple[int, str]]:
-    """Where the body of each kernel with this qualifier begins, and what is in its brackets. ``code`` has blanks for
-    comments."""
+    """For each kernel with this qualifier, the start of its body, and the contents of the brackets. ``code`` has blanks
+    for comments."""
     code = cpp_text.without_directives(code)
     for match in re.finditer(rf"\b{qualifier}\s*\(", code):
         after = _end_of_brackets(code, match.end() - 1)
@@ -65,17 +65,17 @@ def kernels(code: str, qualifier: str = LAUNCH_BOUNDS) -> Iterator[tuple[int, st
 
 
 def constant(bounds: str) -> str:
-    """The statement for these bounds."""
+    """The declaration for these bounds."""
     return f" [[gnu::used]] static constexpr unsigned trifold_launch_bounds = ::trifold::host::launch_bounds({bounds});"
 
 
 def cluster_constant(dims: str) -> str:
-    """The statement for these extents of a cluster."""
+    """The declaration for these extents of a cluster."""
     return f" [[gnu::used]] static constexpr ::trifold::host::ClusterDims trifold_cluster_dims = {{{dims}}};"
 
 
 def _end_of_brackets(code: str, begin: int) -> int:
-    """Past the bracket that closes the one at ``begin``; the end of the text: none does."""
+    """The offset after the bracket that closes the one at ``begin``; the end of the text if none does."""
     depth = 0
     for place in range(max(begin, 0), len(code)):
         depth += (code[place] in "([{") - (code[place] in ")]}")
@@ -85,14 +85,14 @@ def _end_of_brackets(code: str, begin: int) -> int:
 
 
 def _parameters(code: str, begin: int) -> int:
-    """The bracket that begins a kernel's parameters, after its other qualifiers; -1: there is none."""
+    """The bracket that begins a kernel's parameters, after its other qualifiers; -1 if there is none."""
     while other := _QUALIFIER.match(code, begin):
         begin = _end_of_brackets(code, other.end() - 1)
     return code.find("(", begin)
 
 
 def _body(code: str, begin: int) -> int:
-    """Past the brace that begins a function's body; 0: it has none."""
+    """The offset after the brace that begins a function's body; 0 if it has none."""
     place = begin
     while place < len(code):
         if code[place] in "{;":

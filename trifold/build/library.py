@@ -1,4 +1,4 @@
-"""What a build gives: a shared library, and what that library says of itself."""
+"""The result of a build: a shared library, and its description of itself."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from trifold.errors import BuildError
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a loaded library holds.
+    """The contents of a loaded library.
 
     Attributes:
-        implementations: for each C++ function that it registers, its name and the schema's types that its C++
-            type stands for, such as ``"sigmoid": "(Tensor) -> Tensor"``.
+        implementations: for each C++ function that it registers, its name and its types in the schema language, such as
+            ``"sigmoid": "(Tensor) -> Tensor"``.
         branches: for each kernel instance that a launch can reach, how often it was launched in this process.
-        left_out: from each choice of a kernel's constants that this build lacks to one that has the same code
+        left_out: maps each choice of a kernel's constants that this build lacks to one that has the same code
             (trifold/choices.h).
     """
 
@@ -29,7 +29,7 @@ class Manifest:
 
     @classmethod
     def parse(cls, text: str) -> Manifest:
-        """Read the lines of ``trifold_manifest()`` (trifold/binding.h); a name that stands twice is added up."""
+        """Parse the lines of ``trifold_manifest()`` (trifold/binding.h); the counts of repeated names are added."""
         implementations: dict[str, str] = {}
         branches: dict[str, int] = {}
         left_out: dict[str, str] = {}
@@ -50,11 +50,11 @@ class BuiltLibrary:
 
     Attributes:
         op: the op's name.
-        device: what it was built for.
+        device: the device that it was built for.
         namespace: the torch namespace that it registers into.
         path: the library.
-        log: what the compilers printed when it was built.
-        seconds: how long this call took.
+        log: the compilers' output.
+        seconds: the duration of this call.
         cached: whether it came from the cache, with no compiler run.
     """
 
@@ -84,7 +84,7 @@ class BuiltLibrary:
         return self
 
     def manifest(self) -> Manifest:
-        """What it registers, and how often each kernel was launched in this process. Loads it where it is not.
+        """What it registers, and how often each kernel was launched in this process. Loads it if necessary.
 
         Raises:
             BuildError: it has no manifest, or the system's loader refuses it.
@@ -101,11 +101,11 @@ class BuiltLibrary:
         return Manifest.parse(function().decode())
 
     def set_jitter(self, seed: int) -> None:
-        """Launches on the current device have the pauses of this seed from now on; 0: none. Of a jittered build.
+        """Set the seed of the pauses for later launches on the current device; 0: no pauses. For a jittered build.
 
         Raises:
-            BuildError: it is no jittered build.
-            RuntimeError: CUDA's error, which may be of an earlier launch.
+            BuildError: it is not a jittered build.
+            RuntimeError: CUDA's error, which may come from an earlier launch.
         """
         try:
             function = ctypes.CDLL(str(self.path)).trifold_set_jitter
@@ -123,8 +123,8 @@ class CompiledObject:
         op: the op's name.
         arch: the architecture, as TORCH_CUDA_ARCH_LIST writes it: ``"9.0"``.
         path: the device's code (a cubin), for cuobjdump and nvdisasm.
-        log: what nvcc printed.
-        seconds: how long this call took.
+        log: nvcc's output.
+        seconds: the duration of this call.
         cached: whether it came from the cache, with no compiler run.
     """
 

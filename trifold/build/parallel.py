@@ -34,16 +34,17 @@ def build_all(
     workers: int | None = None,
     notify: Callable[[str], None] = cache.tell_on_stderr,
 ) -> dict[BuildRequest, Outcome]:
-    """Build all ``requests``, each in processes of its own, as many at a time as there are CPUs.
+    """Build all ``requests`` in separate processes, as many at a time as there are CPUs.
 
     Args:
-        requests: what to build; two that are equal are built once.
-        progress: called in this thread for each as it is done.
+        requests: what to build; equal ones are built once.
+        progress: called in this thread for each one when it is done.
         workers: how many at a time.
         notify: as for ``build``.
 
     Returns:
-        For each request in order the library, or the error that ``build`` raised: one op's error stops no other.
+        For each request in order the library, or the error that ``build`` raised: one op's error does not stop the
+        others.
     """
     wanted = list(dict.fromkeys(requests))
     outcomes: dict[BuildRequest, Outcome] = {}
@@ -54,7 +55,7 @@ def build_all(
             for future in as_completed(running):
                 outcomes[running[future]] = future.result()
                 progress(running[future], future.result())
-        except BaseException:  # an interrupt: what has not begun does not begin
+        except BaseException:  # on an interrupt, builds that have not begun are cancelled
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return {request: outcomes[request] for request in wanted}

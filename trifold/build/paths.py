@@ -1,4 +1,4 @@
-"""Whose kernels ports choose that are built for the CPU: their plain ones, or those for a GPU.
+"""Whether ports built for the CPU use their plain kernels, or those for a GPU.
 
 The environment variable TRIFOLD_PATHS sets it for a process.
 """

@@ -1,4 +1,4 @@
-"""A port's sources as g++ compiles them: what CUDA's compiler alone understands is written in C++."""
+"""A port's sources as compiled by g++: nvcc's own syntax is rewritten in C++."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from trifold.build.device_code import Key
 
 @dataclass(frozen=True)
 class PortText(Generic[Key]):
-    """Changed sources.
+    """Rewritten sources.
 
     Attributes:
         texts: the sources.
-        headers: those that they include beside their own, by their names.
+        headers: those that they need in addition, by name.
         definitions: the macros that they need.
-        includes: headers of trifold's that come before them.
+        includes: headers of trifold that precede them.
     """
 
     texts: dict[Key, str]
@@ -47,8 +47,8 @@ def for_gxx(texts: Mapping[Key, str], named: Callable[[Key], str], capability: s
 
 
 def trifold_headers(include: Path) -> dict[Path, str]:
-    """The headers of trifold's in the folder ``include`` that have inline PTX or launch bounds, as g++ compiles them,
-    by their paths there. All lines keep their numbers."""
+    """trifold's headers in the folder ``include`` that have inline PTX or launch bounds, rewritten for g++, by their
+    paths there. All lines keep their numbers."""
     changed = {}
     for path in sorted((include / "trifold").glob("*.cuh")):
         text = path.read_text(encoding="utf-8")

@@ -10,12 +10,12 @@ from trifold.build import cache, recipe, sources, toolchain
 from trifold.build.compile import produce
 from trifold.build.recipe import Recipe
 
-# -lineinfo: compute-sanitizer names lines. Optimisation and C++ standard are those that the program would have.
+# -lineinfo: compute-sanitizer names lines. Optimisation and C++ standard are the program's own.
 _FLAGS = ("-O3", "-lineinfo")
 
 
 def build_with_nvcc(path: Path, arch: str, options: Sequence[str] = ()) -> cache.Product:
-    """The program of the CUDA file ``path``, which has ``main``.
+    """Compile the CUDA file ``path``, which has ``main``, as a program.
 
     Args:
         arch: of the GPU, as nvcc names it: ``"sm_90"``.

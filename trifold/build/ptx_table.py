@@ -1,11 +1,11 @@
 """Which PTX instructions run on the CPU, in the notation of the PTX ISA: a row is one form.
 
-``{.x}`` may be left out, ``.x/y`` is one of several, and a word in capitals is one of CLASSES. Of the classes in HINTS
-nothing reaches the C++ function that runs the instruction: ``trifold::ptx::<opcode>`` in <trifold/cpu/ptx.h>.
+``{.x}`` is optional, ``.x/y`` is one of several, and a word in capitals is one of CLASSES. The classes in HINTS are not
+passed to the C++ function that runs the instruction: ``trifold::ptx::<opcode>`` in <trifold/cpu/ptx.h>.
 
-Operands: ``d`` is written and ``a`` read, ``[a]`` is an address, ``V`` and ``A`` are as ``d`` and ``a``, or ``{…}``
-where the form has ``.v2`` or ``.v4``, ``{d}`` and ``{a}`` are lists of any length, ``d|p`` may have a predicate, ``_``
-is itself, ``h`` is a hint, ``?`` may be left out; ``carry`` is not in the text.
+Operands: ``d`` is written and ``a`` read, ``[a]`` is an address, ``V`` and ``A`` are as ``d`` and ``a``, or ``{…}`` if
+the form has ``.v2`` or ``.v4``, ``{d}`` and ``{a}`` are lists of any length, ``d|p`` may have a predicate, ``_`` is
+itself, ``h`` is a hint, ``?`` marks an optional one; ``carry`` does not appear in the text.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ brkpt                                                   |
 
 @dataclass(frozen=True)
 class Form:
-    """A row: the opcode's first word; for each modifier its alternatives, whether one must be there, and whether it is
+    """A row: the opcode's first word; for each modifier its alternatives, whether it is required, and whether it is
     only a hint; and the operands."""
 
     text: str
@@ -287,7 +287,7 @@ class Form:
 
     @property
     def in_text(self) -> tuple[str, ...]:
-        """The operands that an instruction's text has."""
+        """The operands in an instruction's text."""
         return tuple(kind for kind in self.operands if kind != "carry")
 
     @property
@@ -295,12 +295,12 @@ class Form:
         return sum(not kind.endswith("?") for kind in self.in_text)
 
     def takes(self, count: int) -> bool:
-        """Whether a text may have so many operands."""
+        """Whether an instruction may have this many operands."""
         return self.least_operands <= count <= len(self.in_text)
 
     def match(self, given: list[str]) -> list[str] | None:
-        """The modifiers that matter, in the form's order; None: it is another form. Compilers take them in any order,
-        but for types."""
+        """The relevant modifiers, in the form's order; None: another form. Compilers accept them in any order, except
+        types."""
         found: dict[int, str] = {}
         last_type = -1
         for modifier in given:
@@ -345,7 +345,7 @@ def _modifier(match: re.Match[str]) -> tuple[frozenset[str], bool, bool]:
     return words, match[1] is None, all(name in HINTS for name in names)
 
 
-# Special registers, as functions of their names in C++; %pm is not there.
+# Special registers, as functions of the same names in C++; %pm is missing.
 _SPECIAL = (
     "%tid.x %tid.y %tid.z %ntid.x %ntid.y %ntid.z %ctaid.x %ctaid.y %ctaid.z %nctaid.x %nctaid.y %nctaid.z %laneid "
     "%warpid %nwarpid %smid %nsmid %gridid %clock %clock_hi %clock64 %globaltimer %globaltimer_lo %globaltimer_hi "

@@ -1,9 +1,9 @@
-"""PTX as the text of an ``asm``, translated to C++: a statement for each instruction, a variable for each register.
+"""Translates the PTX text of an ``asm`` to C++: a statement for each instruction, a variable for each register.
 
     add.u32 %0, %1, 4;        ::trifold::ptx::add<::trifold::ptx::u32>(ptx_0, ptx_1, int64_t{4});
     @!done bra again;         if (!(ptx_r1_done)) { goto ptx_l0_again; }
 
-The functions are in <trifold/cpu/ptx.h>; ptx_table.py says which forms there are.
+The functions are in <trifold/cpu/ptx.h>; ptx_table.py lists the supported forms.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REGISTER_BITS = {"pred": 1, "f16x2": 32, "bf16x2": 32, "bf16": 16} | {
     name: int(name[1:]) for name in TYPES if name[1:].isdigit()
 }
 
-# Opcodes with forms that the CPU has not, and for which it has no similar form.
+# Opcodes with forms that the CPU lacks, and for which it has no similar form.
 _OPCODES = (
     "alloca applypriority barrier bmsk brx call clusterlaunchcontrol cp fence getctarank "
     "isspacep istypep lop3 mapa match mbarrier mma multimem pmevent red ret setmaxnreg shfl st stacksave "
@@ -41,12 +41,12 @@ _OPCODES = (
 )
 _OTHERS = frozenset(_OPCODES.split())
 
-# What to do about PTX that the CPU has not.
+# The remedy for PTX that the CPU lacks.
 REMEDY = "write it with CUDA's functions, or keep it in #ifdef __CUDACC__ with another way in #else"
 
 
 class Untranslatable(Exception):
-    """Something that does not run on the CPU; ``at`` is its place in the text, and the message says why."""
+    """PTX that does not run on the CPU; ``at`` is its place in the text, and the message gives the reason."""
 
     def __init__(self, at: int, what: str) -> None:
         super().__init__(what)
@@ -55,7 +55,7 @@ class Untranslatable(Exception):
 
 @dataclass
 class _Scope:
-    """What stands between two braces: the C++ names of its registers and labels."""
+    """A pair of braces: the C++ names of its registers and labels."""
 
     number: int
     outer: _Scope | None
@@ -74,12 +74,12 @@ class _Statement:
     at: int
     text: str
     scope: _Scope
-    label: str = ""  # in C++: what stands in front of the statement
+    label: str = ""  # in C++: the text before the statement
 
 
 @dataclass(frozen=True)
 class Translation:
-    """The C++ of a text: declarations first, then its statements with their places in the text."""
+    """The C++ of a text: declarations first, then statements with their places in the text."""
 
     declarations: str
     statements: tuple[tuple[int, str], ...]
@@ -89,7 +89,7 @@ _OPCODE = re.compile(r"\s*(?:[{}]|@!?\s*[\w%]+|\w+\s*:(?!:))*\s*\.?([a-z]\w*)(\.
 
 
 def is_ptx(text: str) -> bool:
-    """Whether a text is PTX, and no assembly of a CPU, as far as its opcodes tell."""
+    """Whether a text is PTX rather than assembly of a CPU, judging by its opcodes."""
     opcodes = [found.groups() for part in re.split(r"[;\n]", text) if (found := _OPCODE.match(part))]
     return any(
         opcode in ("reg", "exit", "trap", "brkpt")
@@ -103,12 +103,12 @@ def translate(text: str, operands: dict[str, str], *, in_kernel: bool) -> Transl
 
     Args:
         text: PTX, with ``%0`` and so on for operands.
-        operands: the C++ variables of ``%0``, ``%[name]`` and so on. PTX's own ``%`` may be ``%`` or ``%%``, as for
-            nvcc.
-        in_kernel: the text is a ``__global__`` function's own, which ``exit`` may leave.
+        operands: the C++ variables of ``%0``, ``%[name]`` and so on. As for nvcc, PTX's own ``%`` may be ``%`` or
+            ``%%``.
+        in_kernel: the text is in a ``__global__`` function, which ``exit`` may leave.
 
     Raises:
-        Untranslatable: the text has what the CPU has not, or is not PTX.
+        Untranslatable: the text has a feature that the CPU lacks, or is not PTX.
     """
     return _Translator(operands, in_kernel).run(text)
 
@@ -132,17 +132,17 @@ class _Translator:
         return Translation(local + "".join(self.declarations), code)
 
     def _error(self, what: str) -> Untranslatable:
-        """The text is no PTX."""
+        """An error: the text is not PTX."""
         return Untranslatable(self.at, what)
 
     def _missing(self, what: str) -> Untranslatable:
-        """It is PTX, which the CPU has not."""
+        """An error: PTX that the CPU lacks."""
         return Untranslatable(self.at, f"{what}: {REMEDY}")
 
     # ------------------------------------------------------------------------------------------------- statements
 
     def _statements(self, text: str) -> Iterator[_Statement]:
-        """Also enters each declaration into its scope."""
+        """Also adds each declaration to its scope."""
         scope = self._scope(None)
         at = 0
         while at < len(text):
@@ -202,7 +202,7 @@ class _Translator:
         if predicate := _GUARD.match(text):
             guard = f"if ({predicate[1]}({self._register(predicate[2], statement.scope)})) "
             text = text[predicate.end() :]
-        elif text.startswith("@"):  # an operand of the asm's can be no predicate
+        elif text.startswith("@"):  # an operand of the asm cannot be a predicate
             raise self._error(f"{_shown(text)} has no predicate that was declared")
         instruction = _INSTRUCTION.fullmatch(text)
         if instruction is None:
@@ -337,7 +337,7 @@ class _Translator:
 
 
 def _split(text: str) -> list[str]:
-    """At the commas that stand in no bracket."""
+    """Splits at the commas outside of brackets."""
     parts, depth, begin = [], 0, 0
     for at, character in enumerate(text):
         depth += (character in "[{(") - (character in ")}]")
@@ -348,10 +348,10 @@ def _split(text: str) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """A name of PTX as part of one of C++; different for different names."""
+    """A name of PTX as part of a C++ name; different for different names."""
     return re.sub(r"[$%]", lambda match: "_S" if match[0] == "$" else "_P", name)
 
 
 def _shown(text: str) -> str:
-    """As a message has it: on one line, short, and without what would end a string."""
+    """For a message: on one line, short, and without characters that would end a string."""
     return re.sub(r'["\\]', "'", " ".join(text.split()))[:60]

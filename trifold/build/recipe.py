@@ -1,6 +1,6 @@
-"""What is run to compile a port, and all that decides what comes out: flags, compilers, torch, architectures.
+"""The command that compiles a port, and all that determines its result: flags, compilers, torch, architectures.
 
-torch is imported where it is asked, so that trifold doctor can look at a machine without it.
+torch is imported only when needed, so that trifold doctor can inspect a machine without it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from trifold.cells import Form
 from trifold.errors import ToolchainError
 from trifold.limits import capability_name
 
-# Only what torch 2.11's stable ABI has; any other torch header becomes an error.
+# Restricts torch to the stable ABI of 2.11; including any other torch header becomes an error.
 TORCH_TARGET = "-DTORCH_TARGET_VERSION=0x020b000000000000"
 
-# -O3: the loop over the threads of a block is vectorised (up to 3 times as fast as with -O2, built as fast).
-# -ffp-contract=off: a multiply and an add stay two roundings, on every CPU and at every level of vectorisation.
-# -fno-gnu-unique and hidden: two libraries in one process keep their inline variables apart.
-# -fstack-clash-protection: a frame that is larger than the guard below a stack touches the guard all the same.
-# -fno-extern-tls-init: `extern __shared__` arrays need no initialisation, and no function that would do it.
+# -O3: the loop over the threads of a block is vectorised (up to 3 times as fast as with -O2, and builds as fast).
+# -ffp-contract=off: a multiply and an add round twice, on every CPU and at every level of vectorisation.
+# -fno-gnu-unique and hidden: two libraries in one process have separate inline variables. -fstack-clash-protection: a
+# frame larger than the guard page below a stack still touches the guard. -fno-extern-tls-init: `extern __shared__`
+# arrays need no initialisation, and no function for it.
 GXX_FLAGS = (
     "-O3",
     "-ffp-contract=off",
@@ -38,13 +38,13 @@ GXX_FLAGS = (
     "-fstack-clash-protection",
     "-Wno-unknown-pragmas",
 )
-# What all builds by g++ have but the checked one: the flags after the level of optimisation.
+# Flags of all builds by g++ except the checked one, in addition to the optimisation level.
 _GXX_RULES = GXX_FLAGS[1:]
 FLAGS_OF_FORM: Mapping[Form, tuple[str, ...]] = {
     "fast": GXX_FLAGS,
-    # Variables stay where they are declared, and each line is one.
+    # Variables stay where they are declared, and each line is separate.
     "debug": ("-O0", "-g", *_GXX_RULES),
-    # Blocks run on several OS threads, which count together.
+    # Blocks run on several OS threads, which share the counters.
     "coverage": ("-O0", "-g", "--coverage", "-fprofile-update=atomic", *_GXX_RULES),
 }
 NVCC_FLAGS = (
@@ -52,25 +52,25 @@ NVCC_FLAGS = (
     "-lineinfo",
     "--expt-relaxed-constexpr",
     "-DUSE_CUDA",
-    # torch's own flags switch the half types' conversions and operators off; these switch them on again.
+    # torch's own flags disable the half types' conversions and operators; these enable them again.
     "-U__CUDA_NO_HALF_OPERATORS__",
     "-U__CUDA_NO_HALF_CONVERSIONS__",
     "-U__CUDA_NO_HALF2_OPERATORS__",
     "-U__CUDA_NO_BFLOAT16_CONVERSIONS__",
     "-Xcompiler=-fvisibility=hidden,-fno-gnu-unique,-Wno-unknown-pragmas",
 )
-# -G: device code as it is written, for cuda-gdb.
-# -maxrregcount: with pauses, a kernel without __launch_bounds__ may take more registers than 1,024 threads have.
-# --split-compile: pauses double the code; its functions are compiled by several threads.
+# -G: unoptimised device code, for cuda-gdb. -maxrregcount: with pauses, a kernel without __launch_bounds__ might use
+# more registers than 1,024 threads have. --split-compile: pauses double the code; its functions are compiled by several
+# threads.
 NVCC_FLAGS_OF_FORM: Mapping[Form, tuple[str, ...]] = {
     "fast": NVCC_FLAGS,
     "debug": ("-G", "-g", *NVCC_FLAGS[2:]),
     "jittered": (*NVCC_FLAGS, "-maxrregcount=64", "--split-compile=4"),
 }
-# A function that is declared but nowhere defined is the linker's error, with its C++ name.
+# A function that is declared but not defined is the linker's error, with its C++ name.
 LINK_FLAGS = ("-Wl,--no-undefined",)
 
-# Variables that compilers and torch read, and that change what they make.
+# Variables that compilers and torch read, and that affect the result.
 READ_BY_COMPILERS = (
     "CPATH",
     "CPLUS_INCLUDE_PATH",
@@ -80,9 +80,9 @@ READ_BY_COMPILERS = (
     "PYTORCH_NVCC",
 )
 
-# libtsan and libubsan are not linked: libtrifold_host has the functions that these flags make the compiler call. -Og,
-# since with more g++ moves loads out of the branches that guard them, where they race. Symbols stay: they name the
-# shared arrays. Frame pointers lead to the callers of asynchronous operations (engine/cpu/waiting.cpp).
+# libtsan and libubsan are not linked: libtrifold_host defines the functions that these flags make the compiler call.
+# -Og, since at higher levels g++ moves loads out of the branches that guard them, where they race. Symbols are kept:
+# they name the shared arrays. Frame pointers lead to the callers of asynchronous operations (engine/cpu/waiting.cpp).
 CHECKED_FLAGS = (
     "-Og",
     "-g",
@@ -103,10 +103,10 @@ CHECKED_FLAGS = (
     "-Wno-unknown-pragmas",
 )
 
-# Checks need lines and functions of a port's debug information, a fourth of it. (gdb has a build of its own.)
+# Checks need lines and functions of the debug information, a fourth of it. (gdb uses another build.)
 _LINES_ALONE = "-g1"
 
-# libtrifold_host checks what these functions of the C library access, too: they stay calls, of their own names.
+# libtrifold_host also checks the accesses of these C library functions: they remain calls under their own names.
 CHECKED_LINK_FLAGS = ("-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset",)
 
 _CHILD = Path(__file__).with_name("inline.py")
@@ -118,11 +118,11 @@ class Recipe:
     """How one binding is compiled.
 
     Attributes:
-        facts: all beside the sources that decides what comes out.
-        environment: what the compilers' environment has beside this process's own.
-        check: raises ToolchainError where a tool is missing or does not fit; runs compilers to learn their version.
-        prepare: ``(name, folder)`` writes into ``folder`` what the command needs; returns the command and the file
-            that it makes there.
+        facts: everything except the sources that determines the result.
+        environment: variables of the compilers' environment in addition to this process's.
+        check: raises ToolchainError if a tool is missing or does not fit; runs compilers to learn their version.
+        prepare: ``(name, folder)`` writes the command's inputs into ``folder``; returns the command and the file that
+            it makes there.
         for_cpu: g++ compiles the kernels, for the CPU.
     """
 
@@ -149,7 +149,7 @@ def for_cpu(
         arguments = {
             "cpp_sources": [sources.for_gxx(binding, folder, capability)],
             "extra_cflags": list(flags),
-            # through a shell and a ninja file
+            # they pass through a shell and a ninja file
             "extra_ldflags": [shlex.quote(flag).replace("$", "$$") for flag in link],
         }
         include = (folder, binding.parent, sources.INCLUDE_ROOT, sources.CPU_INCLUDE_ROOT)
@@ -169,7 +169,7 @@ def for_cpu(
 
 
 def for_checks(binding: Path, namespace: str, *, gpu_paths: bool = False) -> Recipe:
-    """g++ called directly, for the CPU with checks: the shared arrays get space between them in the assembly. With
+    """g++ called directly, for the CPU with checks: gaps are inserted between the shared arrays in the assembly. With
     ``gpu_paths``, launches choose among the kernels as for a GPU."""
     import torch
 
@@ -216,7 +216,7 @@ def for_checks(binding: Path, namespace: str, *, gpu_paths: bool = False) -> Rec
 
 
 def host_flags() -> tuple[str, ...]:
-    """Link with the library that runs kernels on the CPU, and find it again where it is now."""
+    """Link with the library that runs kernels on the CPU, found at load time where it is now."""
     library = installed.cpu_library()
     return (str(library), f"-Wl,-rpath,{library.parent}")
 
@@ -263,7 +263,7 @@ def for_cuda(binding: Path, namespace: str, form: Form = "fast") -> Recipe:
 
 
 def _for_nvcc(binding: Path, folder: Path, form: Form) -> str:
-    """The text of ``binding`` in a form; what it includes in that form is written into ``folder``."""
+    """The text of ``binding`` in a form; files that it includes are written into ``folder`` in that form."""
     if form != "jittered":
         return sources.with_line_directive(binding)
     from trifold.build import jitter
@@ -272,7 +272,7 @@ def _for_nvcc(binding: Path, folder: Path, form: Form) -> str:
 
 
 def _rewriters(form: Form) -> tuple[str, ...]:
-    """The sources of what changes the text for nvcc."""
+    """The files of trifold that determine how nvcc's input is rewritten."""
     if form != "jittered":
         return ()
     from trifold.build import jitter
@@ -283,7 +283,7 @@ def _rewriters(form: Form) -> tuple[str, ...]:
 def for_nvcc_alone(binding: Path, namespace: str, arch: str, form: Form = "fast") -> Recipe:
     """nvcc called directly, without linking: needs neither a GPU nor a torch with CUDA, nor ninja.
 
-    nvcc's front end checks the host's code too, and that is all: to make code of it takes most of a small op's time.
+    nvcc's front end checks the host code too, and no more: generating code for it takes most of a small op's time.
     """
     import torch
 
@@ -317,17 +317,17 @@ def for_nvcc_alone(binding: Path, namespace: str, arch: str, form: Form = "fast"
 
 
 def definitions(namespace: str, dispatch_key: str) -> tuple[str, ...]:
-    """The macros that a binding needs: the stable ABI's version, and what it registers into and for."""
+    """The macros that a binding needs: the stable ABI's version, the namespace and the dispatch key."""
     return (TORCH_TARGET, f"-DTRIFOLD_NAMESPACE={namespace}", f"-DTRIFOLD_DISPATCH_KEY={dispatch_key}")
 
 
 def _paths(capability: str, gpu_paths: bool) -> tuple[str, ...]:
-    """The macro by which launches on the CPU choose kernels as for a GPU of this capability, if that is asked for."""
+    """The macro by which launches on the CPU choose kernels as for a GPU of this capability, if requested."""
     return (f"-DTRIFOLD_GPU_PATHS={capability.replace('.', '')}0",) if gpu_paths else ()
 
 
 def _standard() -> tuple[str, ...]:
-    """C++20 where load_inline would choose C++17, in torch 2.11; from 2.12 on it chooses C++20 or newer itself."""
+    """C++20 where torch 2.11's load_inline would choose C++17; from 2.12 on it chooses C++20 or newer itself."""
     import torch
 
     release = tuple(int(part) for part in torch.__version__.split(".")[:2])
@@ -350,30 +350,30 @@ def _load_inline(
     request = arguments | {
         "name": name,
         "build_directory": str(folder),
-        # they pass through a ninja file, where a dollar begins a variable
+        # in a ninja file a dollar begins a variable
         "extra_include_paths": [str(path).replace("$", "$$") for path in include],
     }
     (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
-    # -P: the folder of inline.py does not become the first on sys.path
+    # -P: keeps inline.py's folder off sys.path
     return [sys.executable, "-P", str(_CHILD), str(folder / "request.json")], folder / f"{name}.so"
 
 
 def environment(gxx: Path) -> dict[str, str]:
-    """What the compilers' environment has beside this process's own."""
-    # The messages in English, for diagnostics.py; CC is nvcc's host compiler.
+    """Variables of the compilers' environment in addition to this process's."""
+    # Messages in English, for diagnostics.py; CC is nvcc's host compiler.
     changes = {"LC_ALL": "C", "PYTHONUTF8": "1", "CXX": str(gxx), "CC": str(gxx)}
     if shutil.which("ninja") is None:
         try:
             changes["PATH"] = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{toolchain.find_ninja().parent}"
         except ToolchainError:
-            return changes  # a cached library needs no ninja; Recipe.check reports it where one must be built
+            return changes  # a cached library needs no ninja; otherwise Recipe.check reports it
     return changes
 
 
 def architectures() -> str:
-    """What TORCH_CUDA_ARCH_LIST says, else the visible devices' capabilities in its form: ``"9.0"``.
+    """TORCH_CUDA_ARCH_LIST, else the visible devices' capabilities in its format: ``"9.0"``.
 
-    A device newer than torch knows gets the newest that torch knows, with the PTX to translate.
+    For a device newer than torch knows, the newest one that torch knows, with PTX to be translated.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Runs one of the scripts that call compilers, in a process of its own."""
+"""Runs one of the scripts that call compilers, in a separate process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _forks = False
 
 
 def fork_from_now_on() -> None:
-    """This process forks for each script, in place of a fresh process: torch is not imported again, 2 s of a build.
+    """From now on this process forks for each script: a fresh process would import torch again, 2 s of a build.
 
     For a process without threads that has imported torch, and has not used CUDA.
     """
@@ -24,13 +24,13 @@ def fork_from_now_on() -> None:
 
 
 def run(command: Sequence[str], folder: Path, environment: Mapping[str, str], output: IO[bytes]) -> int:
-    """How the command ended, as ``subprocess.Popen.wait`` says it.
+    """Run the command; return its exit status as ``subprocess.Popen.wait`` does.
 
     Args:
         command: a program and its arguments; or this Python, ``-P``, a script and its arguments.
         folder: where it runs.
-        environment: all of it.
-        output: what it prints and what it complains of goes there.
+        environment: its complete environment.
+        output: the file for its output and its errors.
     """
     python, *rest = command
     if _forks and python == sys.executable and rest[0] == "-P":
@@ -72,7 +72,7 @@ def _run_here(arguments: Sequence[str], folder: Path, environment: Mapping[str, 
 
 
 def end_with(last: Callable[[], int]) -> NoReturn:
-    """End a forked process by what it has to do: with the status that this gives, or with 1 where it raises."""
+    """Run a function in a forked process and exit with its result, or with 1 if it raises."""
     status = 1
     try:
         status = last()

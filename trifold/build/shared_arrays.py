@@ -1,11 +1,11 @@
-"""``extern __shared__ T name[];`` and ``__shared__ alignas(N) T name;`` in sources that g++ compiles.
+"""``extern __shared__ T name[];`` and ``__shared__ alignas(N) T name;`` in sources for g++.
 
 All arrays of the first kind are a block's dynamic shared memory. The line is changed in a copy of the source, before
-g++ reads it; line numbers stay. In a function it becomes a reference, bound to that memory. Outside it gets the symbol
-of one array that the library has: ``extern_shared`` of ``<trifold/launch.cuh>``. (In a template, g++ forgets the
-symbol.)
+g++ reads it, without changing line numbers. In a function it becomes a reference bound to that memory. Outside of
+functions it gets the symbol of one array of the library: ``extern_shared`` of ``<trifold/launch.cuh>``. (In a template,
+g++ drops the symbol.)
 
-An ``alignas`` between a declaration's specifiers, which nvcc takes, is moved in front of them.
+An ``alignas`` between a declaration's specifiers, which nvcc accepts, is moved before them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 
 from trifold.build import cpp_text
 
-# launch.cuh defines the array where this is defined.
+# launch.cuh defines the array if this is defined.
 DEFINITION = "TRIFOLD_EXTERN_SHARED"
 _SYMBOL = "trifold_extern_shared"
 _REFERENCE = "::trifold::host::DynamicShared()"
@@ -71,7 +71,7 @@ def _with_alignments_in_front(text: str) -> str:
 
 
 def _inside_a_function(before: str) -> bool:
-    """Whether what follows ``before`` is in braces that are no namespace's."""
+    """Whether the text after ``before`` is in braces other than a namespace's."""
     open_braces: list[bool] = []
     for brace in re.finditer(r"[{}]", before):
         if brace[0] == "{":

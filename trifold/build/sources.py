@@ -1,4 +1,4 @@
-"""Which files a port's library is made of."""
+"""The files that a port's library is made of."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from trifold.build import (
 )
 
 INCLUDE_ROOT = Path(__file__).resolve().parents[1] / "include"
-# For g++ only: CUDA's own headers by name (<cooperative_groups.h>, <cuda_fp16.h>, …), which are the dialect.
+# For g++ only: replacements of CUDA's own headers (<cooperative_groups.h>, <cuda_fp16.h>, …) by the dialect.
 CPU_INCLUDE_ROOT = INCLUDE_ROOT / "cuda_for_cpu"
-# What changes sources for g++.
+# The modules that rewrite sources for g++.
 REWRITERS = tuple(
     Path(str(module.__file__))
     for module in (
@@ -37,15 +37,15 @@ REWRITERS = tuple(
 )
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_ASKS = re.compile(r"(?<!bool )\bgpu_paths\b")  # but for its own definition
+_ASKS = re.compile(r"(?<!bool )\bgpu_paths\b")  # except in its own definition
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 
 
 def local_sources(binding: Path) -> tuple[Path, ...]:
     """``binding``, every header of trifold, and every file that they include from their own folders, sorted.
 
-    Headers of the system, CUDA and torch are not among them: the version of what they belong to stands for them.
-    An ``#include`` inside a comment or an inactive branch counts as well, which at worst rebuilds too often.
+    Headers of the system, CUDA and torch are not included: their versions represent them. An ``#include`` in a comment
+    or an inactive branch counts as well, which at worst rebuilds too often.
     """
     return _with_included(binding, (path.resolve() for path in INCLUDE_ROOT.rglob("*") if path.is_file()))
 
@@ -75,21 +75,21 @@ def _with_included(binding: Path, others: Iterable[Path] = ()) -> tuple[Path, ..
 
 
 def own_sources(binding: Path) -> tuple[Path, ...]:
-    """:func:`included_sources` without the headers of trifold, and without copies of these beside the binding."""
+    """:func:`included_sources` without the headers of trifold, and without copies of these in the binding's folder."""
     root = binding.resolve().parent
     headers = {INCLUDE_ROOT, *(root / path.name for path in INCLUDE_ROOT.iterdir() if path.is_dir())}
     return tuple(path for path in included_sources(binding) if not any(path.is_relative_to(h) for h in headers))
 
 
 def chooses_paths(binding: Path) -> bool:
-    """Whether launches of the port may choose other kernels on a GPU than on the CPU: something that it includes asks
-    ``trifold::gpu_paths`` for that."""
+    """Whether the port may choose other kernels on a GPU than on the CPU: whether a file that it includes uses
+    ``trifold::gpu_paths``."""
     texts = (path.read_text(encoding="utf-8", errors="replace") for path in included_sources(binding))
     return any(_ASKS.search(_COMMENT.sub("", text)) for text in texts)
 
 
 def digest(sources: Iterable[Path], facts: Iterable[str]) -> str:
-    """SHA-256 of the sources (names and contents) and of all else that decides what comes out of the compiler."""
+    """SHA-256 of the sources (names and contents) and of all else that determines the compiler's output."""
     state = hashlib.sha256()
     for path in sources:
         content = path.read_bytes()
@@ -111,15 +111,15 @@ def with_line_directive(binding: Path) -> str:
 
 
 def capability_for(binding: Path, capability: str) -> str:
-    """``capability``, where what g++ makes of the port depends on it; else ""."""
+    """``capability`` if the CPU build of the port depends on it, else ""."""
     return capability if any(device_code.ARCH in text for text in _own_texts(binding).values()) else ""
 
 
 def for_gxx(binding: Path, folder: Path, capability: str) -> str:
-    """The text of ``binding`` as g++ compiles it, in ``folder``; ``capability`` is of the GPU that it is for.
+    """The text of ``binding`` for g++, in ``folder``; ``capability`` is that of the GPU.
 
-    Where it, what it includes from its own folder, or a header of trifold has to be changed
-    (:mod:`trifold.build.port_text`), changed copies of the headers are written into ``folder``, where the compiler
+    If it, a file that it includes from its own folder, or a header of trifold needs rewriting
+    (:mod:`trifold.build.port_text`), rewritten copies of the headers are written into ``folder``, where the compiler
     looks first.
     """
     root, texts = binding.resolve().parent, _own_texts(binding)

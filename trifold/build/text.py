@@ -18,7 +18,7 @@ from trifold.errors import BuildError
 
 _CHILD = Path(__file__).with_name("checked.py")
 _REWRITERS = [*sorted(Path(cuda_text.__file__).parent.glob("cuda_*.py")), *sources.REWRITERS]
-# nvcc's and NVRTC's options that say nothing to g++: how exact, and which GPU, beside what __CUDA_ARCH__ is.
+# Options of nvcc and NVRTC that do not concern g++: accuracy, and the GPU, except for __CUDA_ARCH__.
 _FOR_GPUS_ONLY = re.compile(
     r"-{1,2}(gpu-architecture|arch|gencode|use_fast_math|fmad|maxrregcount|default-device|lineinfo|"
     r"generate-line-info|expt-relaxed-constexpr|expt-extended-lambda|extended-lambda|O\d?)(=.*)?"
@@ -26,8 +26,8 @@ _FOR_GPUS_ONLY = re.compile(
 
 _ARCHITECTURE = re.compile(r"-{1,2}(?:gpu-architecture|arch)=(?:sm|compute)_(\d+)(\d)[af]?")
 _STANDARD = re.compile(r"-{1,2}std(?:=(.*))?")
-# Our headers need C++17, so that older programs are compiled as such: what was right is right there but for the little
-# that C++17 took away.
+# trifold's headers need C++17, so programs for an older standard are compiled with it: apart from the little that C++17
+# removed, they mean the same.
 _FLAGS_OF_STANDARD: dict[str, tuple[str, ...]] = {
     standard: ("-std=gnu++20",) if standard == "c++20" else ("-std=gnu++17", "-fconcepts")
     for standard in ("c++03", "c++11", "c++14", "c++17", "c++20")
@@ -37,11 +37,11 @@ _FLAGS_OF_STANDARD: dict[str, tuple[str, ...]] = {
 def build_library(
     path: Path, options: Sequence[str], *, checked: bool, tail: str, capability: str, drop_torch: bool = True
 ) -> cache.Product:
-    """The shared library of ``path``'s text, and of ``tail``, which follows it; its device code is for a GPU of this
-    compute capability, such as ``"9.0"``.
+    """The shared library of ``path``'s text, followed by ``tail``; its device code is for a GPU of this compute
+    capability, such as ``"9.0"``.
 
     Raises:
-        BuildError: it does not compile, or has what the CPU has not; or an option is unknown.
+        BuildError: it does not compile, or has a feature that the CPU lacks; or an option is unknown.
         ToolchainError: g++ is missing or too old.
     """
     build = _Build(checked, False, tail, drop_torch, capability)
@@ -49,12 +49,12 @@ def build_library(
 
 
 def build_program(path: Path, options: Sequence[str], capability: str) -> cache.Product:
-    """The program of ``path``'s text, with checks. ``capability`` and errors: as of :func:`build_library`."""
+    """The program of ``path``'s text, with checks. ``capability`` and errors: as for :func:`build_library`."""
     return _build(path, options, _Build(True, True, "", False, capability))
 
 
 def kept(code: str, name: str) -> Path:
-    """A file with this text, so that messages can show its lines."""
+    """Write this text to a file, so that messages can show its lines."""
     folder = cache.builds_folder().parent / "texts"
     folder.mkdir(mode=0o700, exist_ok=True)
     cache.require_private(folder)
@@ -79,7 +79,7 @@ class _Build:
 
 
 def files_of_program(path: Path, options: Sequence[str]) -> tuple[Path, ...]:
-    """The file of a program and those of the user's own that it includes."""
+    """The file of a program and the user's files that it includes."""
     folders = tuple(Path(option[2:]).resolve() for option in options if option.startswith("-I"))
     return tuple(cuda_text.read_program(path.resolve(), folders, drop_torch=False))
 
@@ -88,7 +88,7 @@ def _build(path: Path, options: Sequence[str], build: _Build) -> cache.Product:
     path = path.resolve()
     standard, options = _standard(options)
     named = [found for option in options if (found := _ARCHITECTURE.fullmatch(option))]
-    if named:  # as with nvcc, whatever the GPU is that launches have to fit
+    if named:  # as with nvcc, for whatever GPU launches must fit
         build = replace(build, capability=f"{named[-1][1]}.{named[-1][2]}")
     given = tuple(_resolved(option) for option in options if not _FOR_GPUS_ONLY.fullmatch(option))
     if unknown := [option for option in given if option != "-g" and not option.startswith(("-D", "-U", "-I"))]:
@@ -97,7 +97,7 @@ def _build(path: Path, options: Sequence[str], build: _Build) -> cache.Product:
             "give only -g, and -D, -U, -I and -std with their value",
         )
     folders = tuple(Path(option[2:]) for option in given if option.startswith("-I"))
-    # Read once: what is compiled is what the entry's name was made of.
+    # Read once, so that the entry's name is derived from the compiled text.
     texts = cuda_text.read_program(path, folders, drop_torch=build.drop_torch)
 
     def plan() -> Recipe:
@@ -111,12 +111,12 @@ def _build(path: Path, options: Sequence[str], build: _Build) -> cache.Product:
 
 
 def _resolved(option: str) -> str:
-    """The compilers run in another folder."""
+    """Runs the compilers in another folder."""
     return f"-I{Path(option[2:]).resolve()}" if option.startswith("-I") else option
 
 
 def _standard(options: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """The flags for the C++ standard that the last of ``options`` says, and the other ones.
+    """The flags for the C++ standard in the last of ``options``, and the remaining options.
 
     Raises:
         BuildError: nvcc has no such standard.

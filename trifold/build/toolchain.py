@@ -1,4 +1,4 @@
-"""The compilers and build tools of this machine: where they are, how old, and whether they fit torch."""
+"""The compilers and build tools of this machine: their paths and versions, and whether they fit torch."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def find_nvcc() -> Nvcc:
                 raise ToolchainError(f"{variable} is {home}, which has no bin/nvcc", f"unset {variable}, or correct it")
             return Nvcc(nvcc, nvcc.parent.parent)
     on_path = shutil.which("nvcc")
-    # An nvcc on PATH may be a script or a link outside its toolkit: the headers tell which folder is the toolkit.
+    # An nvcc on PATH may be a script or a link outside its toolkit: the headers show which folder is the toolkit.
     candidates = [Path(on_path), Path(on_path).resolve()] if on_path else []
     for nvcc in (*candidates, Path("/usr/local/cuda/bin/nvcc")):
         home_folder = nvcc.parent.parent
@@ -76,7 +76,7 @@ def find_nvcc() -> Nvcc:
 
 
 def find_ninja() -> Path:
-    """ninja on PATH, else beside this Python (a virtual environment that is not activated).
+    """ninja on PATH, else in this Python's folder (a virtual environment that is not activated).
 
     Raises:
         ToolchainError: there is none.
@@ -113,7 +113,7 @@ def nvcc_version(nvcc: Path) -> Version:
     """The version of ``nvcc``, such as (13, 0).
 
     Raises:
-        ToolchainError: it does not run, or says none.
+        ToolchainError: it does not run, or prints no version.
     """
     text = _run_for_version(nvcc)
     match = re.search(r"release (\d+)\.(\d+)", text)
@@ -123,7 +123,7 @@ def nvcc_version(nvcc: Path) -> Version:
 
 
 def require_gxx(gxx: Path) -> None:
-    """Raise :class:`ToolchainError` where ``gxx`` is too old for C++20."""
+    """Raise :class:`ToolchainError` if ``gxx`` is too old for C++20."""
     version = gxx_version(gxx)
     if version < OLDEST_GXX:
         raise ToolchainError(
@@ -133,7 +133,7 @@ def require_gxx(gxx: Path) -> None:
 
 
 def require_nvcc(nvcc: Path, torch_cuda: str | None) -> None:
-    """Raise :class:`ToolchainError` where ``nvcc`` has another major version than the CUDA of torch.
+    """Raise :class:`ToolchainError` if ``nvcc`` has another major version than the CUDA of torch.
 
     Args:
         nvcc: the compiler.
@@ -150,7 +150,7 @@ def require_nvcc(nvcc: Path, torch_cuda: str | None) -> None:
 
 
 def fingerprint(program: Path) -> str:
-    """Which build of a program this is, without running it: its real path, size and time of change."""
+    """Identifies a program without running it: its real path, size and modification time."""
     real = program.resolve()
     stat = real.stat()
     return f"{real} {stat.st_size} {stat.st_mtime_ns}"

@@ -1,6 +1,6 @@
-"""What CUDA C++ has and the CPU has not: named at its line, with what to do instead.
+"""CUDA C++ features that the CPU lacks: named at their line, with a remedy.
 
-In a port where g++ has refused the line; in CUDA text (cuda_refusals.py) what is ``in_text``, before g++ reads it.
+In a port, after g++ has refused the line; in CUDA text (cuda_refusals.py), for features that are ``in_text``, before.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _GUARD = "put it in #ifndef TRIFOLD_CPU, with another way for the CPU in #else"
 
 @dataclass(frozen=True)
 class Feature:
-    """A part of CUDA C++.
+    """A feature of CUDA C++.
 
     Attributes:
-        name: as the message calls it.
-        pattern: what a line that uses it has.
+        name: as in the message.
+        pattern: matches a line that uses it.
         remedy: what the user can do.
-        in_text: the pattern is of nothing else: wherever CUDA text has it, it is an error.
+        in_text: the pattern is specific: wherever it occurs in CUDA text, it is an error.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Feature:
         return f"{self.name} cannot be compiled for the CPU: {self.remedy}"
 
 
-# Inline PTX of device code is C++ before g++ reads it (inline_ptx.py).
+# Inline PTX of device code is already C++ when g++ reads it (inline_ptx.py).
 ASSEMBLY = Feature(
     "asm that is no function's of a GPU",
     re.compile(r"\b(?:asm|__asm__|__asm)\b\s*(?:volatile\b|__volatile__\b)?\s*\("),
@@ -79,13 +79,13 @@ FEATURES = (
 
 
 def feature_of(line: str) -> Feature | None:
-    """What a line of source uses that the CPU has not."""
+    """The feature used by a source line that the CPU lacks."""
     code = line.split("//")[0]
     return next((feature for feature in FEATURES if feature.pattern.search(code)), None)
 
 
 def feature_at(file: Path, number: int) -> Feature | None:
-    """The same, of a file's line; None as well where it cannot be read."""
+    """The same for a file's line; None also if it cannot be read."""
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -94,7 +94,8 @@ def feature_at(file: Path, number: int) -> Feature | None:
 
 
 def assembly_in(sources: Iterable[Path]) -> list[tuple[Path, int]]:
-    """Files and lines with inline assembly. g++ hands it on as it is, and the assembler names no line of theirs."""
+    """Files and lines with inline assembly. g++ does not check it, and the assembler's errors name none of these
+    lines."""
     return [
         (path, number)
         for path in sources
