@@ -4,7 +4,7 @@
     pytest --simulator …
     TRIFOLD_SIMULATOR=1 python script.py
 
-    trifold.simulator.install()                  before numba is imported, in a program of one's own
+    trifold.simulator.install()                  before numba is imported, in your own program
     with trifold.simulator.options(seed=7): …    launches within it run in another order
 
 Importing this module imports neither numba nor torch.

@@ -21,12 +21,12 @@ from trifold.simulator.startup import activate
 
 
 class ProgramError(TrifoldError):
-    """The program that was named cannot be run."""
+    """The named program cannot be run."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the program as ``python`` would; its exit status, 1 where an exception (a finding, say) escaped, 2 where it
-    could not be started."""
+    """Runs the program as ``python`` would; returns its exit status, 1 if an exception (such as a finding) escaped, 2
+    if it could not be started."""
     given, program = _split(sys.argv[1:] if arguments is None else arguments)
     chosen = _parser().parse_args(given)
     if not program:
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     content = summary.end()
     found, _ = report.findings_of(content)
     mistakes = [finding for finding in found if finding.is_mistake]
-    # One that a program did not go on after has been printed; what comes after it did not run.
+    # A finding that ended the program has been printed; later ones did not occur.
     went_on = settings.current().keep_going or not mistakes
     shown = [finding for finding in found if finding.accepted or (went_on and finding.is_mistake)]
     for part in places.summary(shown, content["allowed"] if went_on else []):
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Our options, and the program with its own."""
+    """trifold's options, and the program with its own."""
     with_value = {"--checks", "--seed", "--schedules", "--report", "--suppressions", "--compute-capability"}
     position = 0
     while position < len(arguments):
@@ -142,7 +142,7 @@ def _main_module(code: CodeType, **names: Any) -> ModuleType:
 
 
 def _run(program: Callable[[], None]) -> int:
-    """Runs it; an exception that escapes is printed as python does, without our frames. Its exit status."""
+    """Runs it; an escaping exception is printed as python does, without trifold's frames. Returns its exit status."""
     try:
         program()
     except SystemExit as ended:

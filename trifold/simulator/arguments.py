@@ -1,7 +1,7 @@
-"""A launch's arguments: what a kernel sees of NumPy arrays, torch tensors, device arrays, scalars and tuples.
+"""Converts a launch's arguments for the kernel: NumPy arrays, torch tensors, device arrays, scalars and tuples.
 
-Nothing is copied: a kernel works on the caller's memory, which stands for the GPU's. ``cuda.In`` and ``cuda.Out`` are
-the exceptions: they say that a copy goes one way only.
+Nothing is copied: a kernel works on the caller's memory, as if it were the GPU's. ``cuda.In`` and ``cuda.Out`` are
+exceptions: they copy in one direction only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trifold.simulator import arithmetic
 from trifold.simulator.types_of import ArrayType, Type, type_of
 from trifold.simulator.uninitialised import never_written, was_filled
 
-# What _simulator.wrap_arguments is told of an argument: bits of ArgumentFlag in engine/simulator/arguments.cpp.
+# Flags of an argument for _simulator.wrap_arguments: bits of ArgumentFlag in engine/simulator/arguments.cpp.
 BITS_OF_BFLOAT16 = 1
 UNINITIALISED = 2
 CONSTANT = 4
@@ -27,7 +27,7 @@ FILLED = 16
 
 
 class ArgumentError(LaunchError, TypeError):
-    """An argument that a kernel cannot take."""
+    """An argument that kernels do not accept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class Output:
 
 @dataclass(slots=True)
 class Staging:
-    """The arguments of one launch on their way to the kernel.
+    """The arguments of one launch before they are passed to the kernel.
 
-    ``values`` holds an entry for each argument that is no tuple and for each member of a tuple; arrays are NumPy arrays
-    there. ``flags`` says of each what the engine must know. ``copied`` marks host arrays: CUDA copies those to the GPU
-    and back. ``after`` runs when the kernel has ended well.
+    ``values`` has an entry for each argument that is not a tuple and for each member of a tuple; arrays are NumPy
+    arrays there. ``flags`` has each entry's flags for the engine. ``copied`` marks host arrays, which CUDA copies to
+    the GPU and back. ``after`` runs when the kernel has ended without an error.
     """
 
     kernel: str
@@ -56,14 +56,14 @@ class Staging:
     tuples: bool = False
 
     def add(self, name: str, value: Any, flags: int = 0) -> int:
-        """The position at which the value will be found."""
+        """The index that the value will have."""
         self.names.append(name)
         self.values.append(value)
         self.flags.append(flags)
         return len(self.values) - 1
 
 
-# How an argument was built: the position of its value, or of a tuple's members and how to make the tuple of them.
+# How to rebuild an argument: the index of its value, or a tuple's members and its constructor.
 Shape = int | tuple[Callable[[list[Any]], Any], list["Shape"]]
 _Handler = Callable[[Staging, str, Any], Shape]
 
@@ -72,7 +72,7 @@ def stage(staging: Staging, name: str, value: Any) -> Shape:
     """Add one argument.
 
     Raises:
-        ArgumentError: a kernel cannot take such a value.
+        ArgumentError: kernels do not accept such a value.
     """
     kind = type(value)
     handler = _handlers.get(kind)
@@ -82,7 +82,7 @@ def stage(staging: Staging, name: str, value: Any) -> Shape:
 
 
 def stage_captured(staging: Staging, name: str, value: Any) -> None:
-    """Add an array that the kernel refers to by name: one of the host is constant memory, as in Numba."""
+    """Add an array that the kernel refers to by name: a host array is constant memory, as in Numba."""
     if isinstance(value, np.ndarray):
         staging.add(name, value, CONSTANT)
     else:
@@ -90,7 +90,7 @@ def stage_captured(staging: Staging, name: str, value: Any) -> None:
 
 
 def type_of_shape(shape: Shape, staging: Staging) -> Type:
-    """The type of an argument, as Numba sees it."""
+    """The Numba type of an argument."""
     if not isinstance(shape, int):
         return tuple(type_of_shape(member, staging) for member in shape[1])
     kind = type_of(staging.values[shape])
@@ -100,7 +100,7 @@ def type_of_shape(shape: Shape, staging: Staging) -> Type:
 
 
 def assemble(shape: Shape, values: Sequence[Any]) -> Any:
-    """The argument of this shape, from the values that the kernel sees."""
+    """Rebuild an argument from the values that the kernel sees."""
     if isinstance(shape, int):
         return values[shape]
     make, members = shape
@@ -136,7 +136,7 @@ def _record(staging: Staging, name: str, value: np.void) -> int:
 
 
 class _Memory:
-    """A record's bytes as NumPy's array interface describes them; its own buffer cannot be written."""
+    """A record's bytes by NumPy's array interface; its own buffer is read-only."""
 
     def __init__(self, record: np.void) -> None:
         address, _ = record.__array_interface__["data"]
@@ -165,7 +165,7 @@ def _device_array(staging: Staging, name: str, value: Any) -> Shape:
     array = value._ary
     if isinstance(array, np.void):
         return _record(staging, name, array)
-    if not isinstance(array, np.ndarray):  # a NumPy scalar that an index took out of a device array
+    if not isinstance(array, np.ndarray):  # a NumPy scalar, from indexing a device array
         return stage(staging, name, array)
     if not was_filled(array):
         return _array(staging, name, array)
@@ -173,7 +173,7 @@ def _device_array(staging: Staging, name: str, value: Any) -> Shape:
 
 
 def _hint(staging: Staging, name: str, value: Any) -> Shape:
-    """``cuda.In``, ``cuda.Out``, ``cuda.InOut`` and what extensions derive from them."""
+    """``cuda.In``, ``cuda.Out``, ``cuda.InOut`` and classes of extensions derived from them."""
     direction = next((base.__name__ for base in type(value).__mro__ if base.__name__ in ("In", "Out", "InOut")), "")
     host = value.value
     if direction in ("In", "Out") and isinstance(host, np.ndarray):
@@ -206,7 +206,7 @@ def _tuple(staging: Staging, name: str, value: tuple[Any, ...]) -> Shape:
 
 
 def _tensor(staging: Staging, name: str, value: Any) -> int:
-    """A torch tensor on the CPU, as it lies: its strides, without a copy; gradients are the caller's business."""
+    """A torch tensor on the CPU, without a copy, with its strides; gradients are left to the caller."""
     torch = sys.modules["torch"]
     if value.device.type != "cpu":
         raise ArgumentError(

@@ -1,6 +1,6 @@
-"""Which device function stands for a host object in a kernel: ``math.sqrt``, ``np.float32``, ``abs``, ``sinf``.
+"""The device functions for host objects in a kernel: ``math.sqrt``, ``np.float32``, ``abs``, ``sinf``.
 
-The functions themselves are C++ (``_simulator``); this is the map to them, by identity.
+The functions themselves are C++ (``_simulator``); this maps host objects to them, by identity.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from trifold import _simulator
 from trifold.simulator.complex_numbers import CMATH, complex64, complex128, complex_of
 
-# A number's name in NumPy and in Numba, and what makes one of it.
+# A number type's name in NumPy and in Numba, and its constructor.
 CASTS: dict[str, Any] = {
     "bool": _simulator.boolean,
     "int8": _simulator.int8,
@@ -60,11 +60,11 @@ _OPERATORS: dict[str, Any] = {
     "truediv": _simulator.truediv,
     "xor": _simulator.bit_xor,
 }
-_PLAIN_INTEGER = 2**31  # a Python int of less is an int64 as it stands
+_PLAIN_INTEGER = 2**31  # a smaller Python int already represents an int64
 
 
 def device_function(value: Any) -> Any | None:
-    """What a kernel calls where its source names this host object; None for one that means the same on the device."""
+    """What a kernel calls for this host object; None if it means the same on the device."""
     known = _functions.get(id(value))
     if known is not None:
         return known[1]
@@ -73,7 +73,7 @@ def device_function(value: Any) -> Any | None:
 
 @cache
 def cast_to(kind: Any) -> Callable[[Any], Any] | None:
-    """The conversion to a type's name, or to a tuple of those; None for another type."""
+    """The conversion to a type given by name, or to a tuple of such; None for other types."""
     if isinstance(kind, tuple):
         members = [cast_to(member) for member in kind]
         return None if None in members else _TupleCast(tuple(members))
@@ -91,12 +91,13 @@ class _TupleCast:
 
 
 def unsigned_items(items: range) -> Iterator[Any]:
-    """What a ``range`` of unsigned integers gives: uint64s."""
+    """A ``range`` of unsigned integers: its values are uint64s."""
     return map(CASTS["uint64"], items)
 
 
 def literal(value: Any) -> Any | None:
-    """A constant's or an argument's value as a number of Numba's type; None where it is one already, or no number."""
+    """The value of a constant or an argument as a number of Numba's type; None if it already is one, or is not a
+    number."""
     if isinstance(value, np.generic):
         cast = CASTS.get(value.dtype.name)
         return None if cast is None else cast(value)
@@ -106,7 +107,7 @@ def literal(value: Any) -> Any | None:
 
 
 def device_names() -> dict[str, Any]:
-    """What ``numba.cuda`` gets of these: integer intrinsics, ``fp16`` and ``libdevice``, by name."""
+    """Objects that ``numba.cuda`` gets: integer intrinsics, ``fp16`` and ``libdevice``, by name."""
     return {**_of_module("cuda"), "fp16": _fp16, "libdevice": _libdevice}
 
 
@@ -155,5 +156,5 @@ _ABSTRACT = {np.generic, np.number, np.integer, np.signedinteger, np.unsignedint
 _ABSTRACT |= {np.complexfloating, np.flexible, np.character}
 _fp16 = SimpleNamespace(**_of_module("fp16"))
 _libdevice = SimpleNamespace(**_of_module("libdevice"))
-# By identity: NumPy's types compare equal to much else. The host object is kept so that its id stays its own.
+# By identity: NumPy's types compare equal to many objects. Keeping the host object keeps its id from being reused.
 _functions: dict[int, tuple[Any, Any]] = {id(host): (host, device) for host, device in _pairs()}

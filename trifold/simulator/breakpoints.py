@@ -1,4 +1,4 @@
-"""``breakpoint()`` in a kernel: pdb with CUDA threads, unless something else is to be called."""
+"""``breakpoint()`` in a kernel: pdb with CUDA threads, unless another debugger is configured."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from trifold import _simulator
 
 
 def install() -> None:
-    """Answer ``breakpoint()``; where an editor's debugger does so already, it stays."""
+    """Handle ``breakpoint()``, unless an editor's debugger already does."""
     if sys.breakpointhook is sys.__breakpointhook__:
         sys.breakpointhook = stop
 
 
 def uninstall() -> None:
-    """``breakpoint()`` does again what Python does."""
+    """Restore Python's ``breakpoint()``."""
     if sys.breakpointhook is stop:
         sys.breakpointhook = sys.__breakpointhook__
 
@@ -24,10 +24,10 @@ def uninstall() -> None:
 def stop(*arguments: Any, **keywords: Any) -> Any:
     """Stop at the caller's next line.
 
-    On the host, where PYTHONBREAKPOINT names another debugger, and under pytest, which replaces ``pdb.set_trace``,
-    Python's own hook decides. What it calls passes over this function: see :mod:`trifold.simulator.stepping`.
+    On the host, if PYTHONBREAKPOINT names another debugger, and under pytest, which replaces ``pdb.set_trace``,
+    Python's own hook is called; its debugger skips this function: see :mod:`trifold.simulator.stepping`.
     """
-    import pdb  # takes 13 ms, which programs without breakpoints need not spend
+    import pdb  # importing pdb takes 13 ms, so only on demand
 
     if _simulator.current() is None or "PYTHONBREAKPOINT" in os.environ or pdb.set_trace.__module__ != "pdb":
         return sys.__breakpointhook__(*arguments, **keywords)

@@ -1,6 +1,6 @@
-"""complex64 as Numba has it: its parts are float32s, and with an int64 or a float64 it becomes a complex128.
+"""complex64 with Numba's semantics: its parts are float32s, and with an int64 or a float64 it becomes a complex128.
 
-NumPy's own leaves the type of a Python number beside it out of account, and its parts are NumPy's scalars.
+NumPy's own complex64 ignores the type of a Python number combined with it, and its parts are NumPy's scalars.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from trifold import _simulator
 
 
 class Complex64(np.complex64):
-    """What a kernel reads from an array of complex64, and computes from such numbers."""
+    """The type of elements of a complex64 array in a kernel, and of results computed from them."""
 
     __slots__ = ()
 
@@ -49,7 +49,7 @@ _NUMBERS: tuple[type, ...] = (
 
 
 def _operator(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
-    """The two methods of an operator, by the device's function for it."""
+    """The two methods of an operator, from the device's function for it."""
     operate = getattr(_simulator, name)
 
     def method(self: Complex64, other: Any) -> Any:
@@ -68,17 +68,17 @@ for _name in ("add", "sub", "mul", "truediv", "pow"):
 
 
 def complex64(*parts: Any) -> Complex64:
-    """``np.complex64`` and ``numba.complex64``: of a number, or of two parts."""
-    return Complex64(complex(*parts))  # of one part: complex(z, 0) would lose the sign of a zero
+    """``np.complex64`` and ``numba.complex64``: from a number, or from two parts."""
+    return Complex64(complex(*parts))  # from one part: complex(z, 0) would lose the sign of a zero
 
 
 def complex128(*parts: Any) -> np.complex128:
-    """``np.complex128`` and ``numba.complex128``: of a number, or of two parts."""
+    """``np.complex128`` and ``numba.complex128``: from a number, or from two parts."""
     return np.complex128(complex(*parts))
 
 
 def complex_of(*parts: Any) -> Any:
-    """``complex``: a complex64 of float32s, else a complex128."""
+    """``complex``: a complex64 from float32s, else a complex128."""
     made = complex(*parts)
     return Complex64(made) if all(type(part) is _FLOAT32 for part in parts) else made
 
@@ -88,7 +88,7 @@ _FLOAT32 = type(_simulator.float32(0))
 
 # cmath --------------------------------------------------------------------------------------------------------------
 
-# Numba has each for complex64 and complex128, and takes the first where no operand loses by it; a uint16 is held to.
+# Numba has each for complex64 and complex128, and uses the first if it holds every operand; uint16 counts as held.
 _SMALL: tuple[type, ...] = (
     bool,
     np.complex64,
@@ -135,7 +135,7 @@ def _polar(z: Any) -> tuple[Any, Any]:
     return _real(float(np.abs(np.complex128(complex(z)))), z), _phase(z)
 
 
-#: By name, what stands for cmath's functions of one number.
+# #: Device functions for cmath's functions of one number, by name.
 CMATH: dict[str, Callable[..., Any]] = {
     name: _cmath_function(name, function) for name, function in _OF_COMPLEX.items()
 } | {

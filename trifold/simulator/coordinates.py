@@ -1,4 +1,4 @@
-"""A CUDA thread's place in a launch, as people write it."""
+"""A CUDA thread's coordinates in a launch, as text."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from typing import TypeAlias
 
 Coordinates: TypeAlias = tuple[int, int, int]
-Place: TypeAlias = tuple[Coordinates, Coordinates]  # a CUDA thread: its index in the block, and the block's
+Place: TypeAlias = tuple[Coordinates, Coordinates]  # a CUDA thread: its index in the block, and the block's index
 
 
 def parsed(text: str) -> Coordinates | None:
-    """What ``3``, ``3,0`` or ``(3, 0, 0)`` stands for; None for other text.
+    """The coordinates written as ``3``, ``3,0`` or ``(3, 0, 0)``; None for other text.
 
     >>> parsed("3,1")
     (3, 1, 0)
@@ -23,7 +23,7 @@ def parsed(text: str) -> Coordinates | None:
 
 
 def described(place: Place) -> str:
-    """As findings write it.
+    """The coordinates as findings print them.
 
     >>> described(((3, 0, 0), (1, 0, 0)))
     'thread (3, 0, 0) of block (1, 0, 0)'

@@ -1,4 +1,4 @@
-"""pdb with CUDA threads: it says in which one it stops, and has commands to go to another."""
+"""pdb with CUDA threads: shows which one it stops in, and has commands to switch to another."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _RUNS_PROGRAMS = os.path.join(os.path.dirname(__file__), "__main__.py")
 class KernelDebugger(pdb.Pdb):
     """pdb for kernels in the simulator.
 
-    It prints the CUDA thread wherever that changes, shows of the stack what is the user's own, and stops at a kernel's
-    first line rather than at its call.
+    It prints the CUDA thread whenever that changes, shows only the user's own frames of the stack, and stops at a
+    kernel's first line rather than at its call.
     """
 
     def __init__(self, *args: Any, **more: Any) -> None:
@@ -33,7 +33,7 @@ class KernelDebugger(pdb.Pdb):
         self._lowest: FrameType | None = None
 
     def begin(self, frame: FrameType, lowest: FrameType, at: Place) -> None:
-        """Debug from the next line of ``frame`` in the CUDA thread ``at``; what called ``lowest`` is not shown."""
+        """Debug from the next line of ``frame`` in the CUDA thread ``at``; callers of ``lowest`` are not shown."""
         self.reset()
         caller: FrameType | None = frame
         while caller is not None:
@@ -60,7 +60,7 @@ class KernelDebugger(pdb.Pdb):
     def user_return(self, frame: FrameType, return_value: Any) -> None:
         super().user_return(frame, return_value)
         if frame is self._lowest and not self.quitting:
-            self.set_continue()  # what called it is not the user's
+            self.set_continue()  # its callers are not the user's
 
     def get_stack(
         self, frame: FrameType | None, traceback: TracebackType | None
@@ -72,8 +72,8 @@ class KernelDebugger(pdb.Pdb):
     def do_thread(self, arg: str) -> bool | None:
         """thread [X,Y,Z [of block X,Y,Z]]
 
-        Without an argument, print which CUDA thread this is. With the index of a thread (in this block unless the
-        block is named), go on until that thread runs, and stop at its next line.
+        Without an argument, print the current CUDA thread. With the index of a thread (in this block unless the block
+        is given), continue until that thread runs, and stop at its next line.
         """
         here = _simulator.current()
         if here is None:
@@ -93,7 +93,7 @@ class KernelDebugger(pdb.Pdb):
     def do_info(self, arg: str) -> None:
         """info threads
 
-        What each CUDA thread of this block does, and where it waits.
+        Show where each CUDA thread of this block is, and what it waits for.
         """
         if arg.strip() != "threads":
             self.error("write: info threads")
@@ -125,7 +125,7 @@ def _in_words(threads: list[Coordinates], does: str, file: str, line: int) -> st
 
 
 def hidden(frame: FrameType) -> bool:
-    """Whether ``frame`` is not shown: it lies between the user's own, or runs the program."""
+    """Whether ``frame`` is hidden: it is between the user's own frames, or runs the program."""
     module, file = str(frame.f_globals.get("__name__")), frame.f_code.co_filename
     if stepping.passed_over(frame) or file == _RUNS_PROGRAMS:
         return True

@@ -1,4 +1,4 @@
-"""The device's vocabulary: which objects mean what in a kernel, and the names that ``numba.cuda`` gets from it."""
+"""The simulator's vocabulary of device objects, and the names that it adds to ``numba.cuda``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trifold.simulator.rewriter import Operation, Runtime
 _FULL_WARP = 0xFFFFFFFF
 _GIVEN = ...
 
-# Device functions that wait, with their parameters as Numba names them.
+# Device functions that wait, with Numba's names of their parameters.
 _OPERATIONS = {
     "syncthreads": ("", ()),
     "syncthreads_count": ("OP_SYNCTHREADS_COUNT", (("predicate", _GIVEN),)),
@@ -65,10 +65,10 @@ OPERATION_NAMES = tuple(_OPERATIONS)
 
 
 class GridGroup:
-    """What ``cuda.cg.this_grid()`` gives: all threads of a cooperative launch."""
+    """The result of ``cuda.cg.this_grid()``: all threads of a cooperative launch."""
 
     def sync(self) -> int:
-        """Waits for every thread of the grid."""
+        """Waits for all threads of the grid."""
         _simulator.grid_sync()
         return 0
 
@@ -89,13 +89,13 @@ cg = _cooperative_groups()
 
 
 def device_names() -> dict[str, Any]:
-    """What ``numba.cuda`` lacks in simulator mode, by name."""
+    """The names that ``numba.cuda`` lacks in simulator mode, with their objects."""
     own = (*_OPERATIONS, *_INDICES, *_QUESTIONS, *_MEMORY, *_NAMESPACES)
     return {name: getattr(_simulator, name) for name in own} | {"cg": cg} | arithmetic.device_names()
 
 
 class DeviceVocabulary:
-    """:class:`trifold.simulator.rewriter.Vocabulary` of the simulator."""
+    """The simulator's :class:`trifold.simulator.rewriter.Vocabulary`."""
 
     def __init__(self, kernel_class: type) -> None:
         self._kernel_class = kernel_class
@@ -151,10 +151,10 @@ class DeviceVocabulary:
 
 
 def refuse_configured(kernel: Any) -> None:
-    """A kernel that is called by a kernel is a device function, unless it is launched.
+    """A kernel called by a kernel is a device function, unless it is launched.
 
     Raises:
-        LaunchError: it is.
+        LaunchError: it is launched.
     """
     if kernel.__dict__.get("configured"):
         raise LaunchError(
@@ -168,13 +168,13 @@ def _plain(function: Any) -> FunctionType | None:
 
 
 def _is_users(function: FunctionType) -> bool:
-    """Whether a plain function is the user's own: then it is taken for a device function."""
+    """Whether a plain function is the user's own, and so a device function."""
     package = (function.__module__ or "").partition(".")[0]
     return package not in ("numba", "numba_cuda", "numpy", "torch") and package not in sys.stdlib_module_names
 
 
 class DivisionByZero(ZeroDivisionError, FloatingPointError):
-    """In a kernel of ``@cuda.jit(debug=True)``: Numba raises the first on a GPU, the second in its simulator."""
+    """In a kernel with ``@cuda.jit(debug=True)``: Numba raises the first on a GPU, the second in its simulator."""
 
 
 def _checked(divide: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -196,7 +196,7 @@ def _arithmetic(debug: bool) -> Mapping[type[ast.AST], Any]:
 
 
 class _Conversions(dict[Any, Any]):
-    """What converts to a type of numbers; looked up by each thread of a kernel that has ``C = x.dtype.type``."""
+    """The conversion to a type of numbers; looked up by each thread of a kernel that has ``C = x.dtype.type``."""
 
     def __missing__(self, kind: Any) -> Any:
         conversion = arithmetic.device_function(kind) or kind
@@ -209,6 +209,6 @@ _conversions = _Conversions()
 
 
 def runtime(site: Callable[[int], int], dynamic: Any, awaited: Any, debug: bool) -> Runtime:
-    """What rewritten code calls, for one function."""
+    """The functions that rewritten code calls, for one function."""
     indices = tuple(getattr(_simulator, name) for name in _INDICES)
     return Runtime(_arithmetic(debug), indices, dynamic, awaited, _conversions, site, _simulator.OP_POLL)

@@ -1,6 +1,6 @@
-"""Functions whose source the rewriter cannot change: each CUDA thread runs them on a stack of its own (greenlet).
+"""Runs functions whose source the rewriter cannot change: each CUDA thread runs them on a separate stack (greenlet).
 
-Only what waits needs that: a barrier in such a function switches to the scheduler. Arithmetic stays Python's.
+Only waiting needs that: a barrier in such a function switches to the scheduler. Arithmetic remains Python's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from trifold.errors import LaunchError
 
 
 def as_generator(function: Callable[..., Any]) -> Callable[..., Generator[Any, Any, Any]]:
-    """A generator function that runs ``function`` and yields what it waits for."""
+    """A generator function that runs ``function`` and yields the operations at which it waits."""
 
     def run(*arguments: Any, **keywords: Any) -> Generator[Any, Any, Any]:
         thread = greenlet(function)
@@ -36,15 +36,15 @@ def as_generator(function: Callable[..., Any]) -> Callable[..., Generator[Any, A
 
 
 def in_thread() -> bool:
-    """Whether the caller runs on a CUDA thread's own stack."""
+    """Whether the caller runs on a CUDA thread's separate stack."""
     return getattr(getcurrent(), "is_cuda_thread", False)
 
 
 def switch(request: Any) -> Any:
-    """Waits, for a device function that is called outside rewritten code.
+    """Wait, in a device function that is called outside rewritten code.
 
     Raises:
-        LaunchError: the caller has no stack of its own.
+        LaunchError: the caller has no separate stack.
     """
     thread = getcurrent()
     if not in_thread():
@@ -56,7 +56,7 @@ def switch(request: Any) -> Any:
 
 
 def drive(generator: Generator[Any, Any, Any]) -> Any:
-    """Runs a rewritten device function that waits, on the stack of the thread that called it."""
+    """Runs a rewritten device function that waits, on the stack of the calling thread."""
     reply = None
     while True:
         try:
@@ -72,7 +72,7 @@ def might_wait(
     device_function: Callable[[Any], FunctionType | None],
     waiting_names: frozenset[str],
 ) -> bool:
-    """Whether a function that cannot be read may wait, judged by the names in its code."""
+    """Whether an unreadable function may wait, judging by the names in its code."""
     seen: set[FunctionType] = set()
     queue = [function]
     while queue:
@@ -102,7 +102,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 class Returned:
-    """An iterator that ends at once with a value, for ``yield from``."""
+    """An iterator that ends at once and returns a value, for ``yield from``."""
 
     __slots__ = ("_value",)
 

@@ -1,4 +1,4 @@
-"""What the simulator knows of torch tensors that nobody has written."""
+"""The simulator's record of unwritten torch tensors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _memory() -> FreshMemory:
 
 
 def watched() -> contextlib.AbstractContextManager[None]:
-    """Tensors that torch allocates within it are unwritten, as :meth:`FreshMemory.watched` says, where that is checked.
+    """Tensors that torch allocates within it are unwritten, as in :meth:`FreshMemory.watched`, if that is checked.
 
     >>> import torch
     >>> with watched():
@@ -33,7 +33,7 @@ def watched() -> contextlib.AbstractContextManager[None]:
 
 
 def watching(launcher: Callable[..., Any]) -> Callable[..., Any]:
-    """``launcher``, whose calls are :func:`watched`."""
+    """``launcher`` with its calls :func:`watched`."""
 
     @wraps(launcher)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -44,7 +44,7 @@ def watching(launcher: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def unwritten(tensor: Tensor) -> Tensor | None:
-    """The elements of a CPU tensor that nobody has written, as a mask; None where there are none."""
+    """The unwritten elements of a CPU tensor, as a mask; None if there are none."""
     storage = tensor.untyped_storage()
     found = _simulator.unwritten(storage.data_ptr(), storage.nbytes())
     return None if found is None else unwritten_elements(tensor, found)

@@ -1,4 +1,4 @@
-"""One launch: the kernel's program, its arguments as the kernel sees them, its schedules, and what was found."""
+"""One launch: the kernel's program, its arguments as seen by the kernel, its schedules, and its findings."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ _CHECK_BITS = {
 }
 Launches = Generator[tuple[Any, ...], None, None]  # arguments of _simulator.launch
 
-_one_at_a_time = threading.Lock()  # a program's captured arrays belong to the launch that runs
+_one_at_a_time = threading.Lock()  # a program's captured arrays belong to the running launch
 _started = 0
 _launched: WeakKeyDictionary[FunctionType, int] = WeakKeyDictionary()
 
 
 def launches() -> int:
-    """How many launches this process has started."""
+    """The number of launches that this process has started."""
     return _started
 
 
 def launched(function: FunctionType) -> int:
-    """How many of them were of the kernel that ``function`` is the Python function of."""
+    """The number of launches of the kernel whose Python function is ``function``."""
     return _launched.get(function, 0)
 
 
@@ -57,7 +57,7 @@ _observers: list[Callable[[list[Any]], object]] = []
 
 @contextlib.contextmanager
 def told_to(observer: Callable[[list[Any]], object]) -> Iterator[None]:
-    """Meanwhile ``observer`` is given the arrays of each launch of this process, before its kernel runs."""
+    """Within it, ``observer`` gets the arrays of each launch of this process, before its kernel runs."""
     _observers.append(observer)
     try:
         yield
@@ -70,17 +70,17 @@ class Launcher:
 
     def __init__(self, programs: Programs) -> None:
         self._programs = programs
-        self._allowed: set[tuple[object, ...]] = set()  # configurations that the GPU can start
+        self._allowed: set[tuple[object, ...]] = set()  # configurations that fit the GPU's limits
         self._parameters: WeakKeyDictionary[FunctionType, tuple[int, int, tuple[str, ...]]] = WeakKeyDictionary()
         self._types: dict[tuple[object, ...], tuple[Type, ...]] = {}
         self._compiled: Compiled | None = None
 
     def launch(self, kernel: Any, arguments: Sequence[Any]) -> Launches:
-        """Run a configured FakeCUDAKernel: yields to the seam what it is to launch.
+        """Run a configured FakeCUDAKernel: yields the launches to the seam.
 
         Raises:
             LaunchError: the configuration or an argument is wrong.
-            KernelFault: a check found a mistake.
+            KernelFault: a check found an error.
         """
         options = current()
         function: FunctionType = kernel.fn
@@ -113,7 +113,7 @@ class Launcher:
             finish()
 
     def _runs_again(self, kernel: Any, arguments: Sequence[Any], options: Options) -> bool:
-        """Whether it has run as native code, in the way of an earlier launch."""
+        """Whether it has run as native code, like an earlier launch."""
         if self._compiled is None or (launch := self._compiled.again(kernel, arguments, options)) is None:
             return False
         _count(kernel.fn)
@@ -138,7 +138,7 @@ class Launcher:
         return ran
 
     def _types_of(self, staging: argument.Staging, shapes: list[argument.Shape]) -> tuple[Type, ...]:
-        """The arguments' types; looked up by what they depend on, where no tuple is among them."""
+        """The arguments' types; cached by what they depend on, unless a tuple is among them."""
         if staging.tuples:
             return tuple(argument.type_of_shape(shape, staging) for shape in shapes)
         key = tuple(
@@ -165,7 +165,7 @@ class Launcher:
                 f"launch it as {function.__name__}[blocks, threads]({', '.join(names)})",
             )
         staging = argument.Staging(function.__name__)
-        if len(arguments) > len(names):  # those after * are numbered
+        if len(arguments) > len(names):  # those after * get numbers
             more = len(arguments) - len(names) + 1
             names = (*names[:-1], *(f"{names[-1]}[{i}]" for i in range(more)))
         shapes = [argument.stage(staging, name, value) for name, value in zip(names, arguments, strict=False)]
@@ -179,7 +179,7 @@ def _count(function: FunctionType) -> None:
 
 
 def _prepared(kernel: Any, arguments: Sequence[Any]) -> tuple[Sequence[Any], list[Callable[[], object]]]:
-    """The arguments as the kernel's extensions and its explicit signatures have them, and what runs after it."""
+    """The arguments after the kernel's extensions and explicit signatures, and the functions to call after it."""
     after: list[Callable[[], object]] = []
     for extension in kernel.extensions:
         arguments = [extension.prepare_args(None, value, stream=0, retr=after)[1] for value in arguments]
@@ -189,7 +189,7 @@ def _prepared(kernel: Any, arguments: Sequence[Any]) -> tuple[Sequence[Any], lis
 
 
 def _parameters(function: FunctionType) -> tuple[int, int, tuple[str, ...]]:
-    """Fewest and most arguments, and their names; those after * have one name."""
+    """The least and greatest number of arguments, and their names; those after * share one name."""
     code = function.__code__
     if code.co_kwonlyargcount or code.co_flags & 0x08:  # CO_VARKEYWORDS
         raise LaunchError(
@@ -227,7 +227,7 @@ class _Run:
         self._checks = _bits(options.checks)
 
     def all_schedules(self) -> Launches:
-        """Every schedule on the same input, that of `seed` first; what it leaves is the launch's result."""
+        """Runs every schedule on the same input, that of `seed` first, whose results are kept."""
         options = self._options
         aliases = Aliases(self._staging)
         written = [a for a in self._staging.values if isinstance(a, np.ndarray) and a.flags.writeable]
@@ -239,7 +239,7 @@ class _Run:
         try:
             for seed in range(options.seed + 1, options.seed + options.schedules):
                 _copy_each(inputs, written)
-                with contextlib.redirect_stdout(io.StringIO()):  # what a kernel prints is printed once
+                with contextlib.redirect_stdout(io.StringIO()):  # a kernel's output is printed once
                     yield from self._once(seed)
         finally:
             if results:
@@ -247,7 +247,7 @@ class _Run:
         _simulator.note_launch(first)
 
     def _once(self, seed: int) -> Generator[tuple[Any, ...], None, tuple[Any, ...]]:
-        """Gives back the arguments as the kernel saw them: one for each of the staging's values."""
+        """Rebuilds the arguments as seen by the kernel, from one value for each of the staging's values."""
         staging, program = self._staging, self._program
         wrapped = values = _simulator.wrap_arguments(
             tuple(staging.names), tuple(staging.values), tuple(staging.flags), self._checks
@@ -288,7 +288,7 @@ def _copy_each(contents: list[np.ndarray[Any, Any]], arrays: list[np.ndarray[Any
 
 
 class Aliases:
-    """Host arrays of one launch that overlap: one memory here, several copies in CUDA."""
+    """Host arrays of one launch that overlap: one memory here, but several copies in CUDA."""
 
     def __init__(self, staging: argument.Staging) -> None:
         self._pairs: list[tuple[str, str, Any, Any]] = []
@@ -301,7 +301,7 @@ class Aliases:
                 self._pairs.append((name, other_name, array, array.copy()))
 
     def warn_if_written(self, kernel: str) -> None:
-        """CUDA would give another result: each copy misses what was written to the other."""
+        """Warn that CUDA would have another result: each copy misses what was written to the other."""
         for name, other_name, array, before in self._pairs:
             if array.tobytes() != before.tobytes():
                 warnings.warn(

@@ -1,4 +1,4 @@
-"""What is known of the names of a function at one place, and where several places meet."""
+"""What is known of a function's names at one place, and its union where paths meet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Variable:
     Attributes:
         type: Numba's.
         real: the types that the value may have when the program runs.
-        narrow: it is an int32, kept as an int64, as a thread's index is.
+        narrow: it is an int32 stored as an int64, such as a thread's index.
     """
 
     type: Type
@@ -27,7 +27,7 @@ Names = dict[str, Variable]
 
 
 def of_type(kind: Type) -> Variable:
-    """A value of this type and no other."""
+    """A value of exactly this type."""
     return Variable(kind, frozenset((kind,)))
 
 
@@ -35,14 +35,14 @@ UNKNOWN = of_type(None)
 
 
 def merged(first: Variable, second: Variable) -> Variable:
-    """What is known where a value is either of two."""
+    """What is known of a value that is one of two."""
     if first == second:
         return first
     return Variable(unified(first.type, second.type), first.real | second.real, first.narrow and second.narrow)
 
 
 class Flow:
-    """The names at one place, or None where the place is not reached; what leaves loops is collected apart."""
+    """The names at one place, or None if it is unreachable; states that leave loops are collected separately."""
 
     def __init__(self) -> None:
         self.breaks: list[Names] = []
@@ -50,7 +50,7 @@ class Flow:
 
 
 def meet(places: Iterable[Names | None]) -> Names | None:
-    """The names where these places meet; None stands for one that is not reached."""
+    """The names where these places meet; None stands for one that is unreachable."""
     result: Names | None = None
     for place in places:
         if place is None:

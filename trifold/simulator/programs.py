@@ -1,4 +1,4 @@
-"""Each kernel's program, rewritten once and kept as long as its names stand for the same objects."""
+"""Caches each kernel's program, which is rewritten once and valid as long as its names refer to the same objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WAITING_NAMES = frozenset(device.OPERATION_NAMES) | {"this_grid"}
 
 
 class Programs:
-    """Makes and keeps programs of kernels and of device functions that are called as values."""
+    """Makes and caches programs of kernels and of device functions that are called as values."""
 
     def __init__(self, vocabulary: device.DeviceVocabulary) -> None:
         self._vocabulary = vocabulary
@@ -46,7 +46,7 @@ class Programs:
         """The program of a kernel or, with ``called``, of a device function.
 
         ``debug``: division by zero raises, as in ``@cuda.jit(debug=True)``. ``types``: of the arguments; a program that
-        they may change (``Program.typed``) is made for each that come.
+        depends on them (``Program.typed``) is made for each list of types.
         """
         kept = self._kept.get(function)
         if kept is not None:
@@ -72,7 +72,7 @@ class Programs:
     def _made(
         self, function: FunctionType, called: bool, debug: bool, types: tuple[Type, ...]
     ) -> tuple[Program, list[Finding]]:
-        """The program, and what Numba's CUDA target would not compile of it."""
+        """The program, and the parts of it that Numba's CUDA target would not compile."""
         found: list[Finding] = []
 
         def typed(surveys: Mapping[FunctionType, Survey]) -> tuple[Any, Mapping[Any, unify.Instance]]:
@@ -89,11 +89,11 @@ class Programs:
         return self._builders[debug].build(function, called=called, typed=typed), found
 
     def refused(self, program: Program) -> bool:
-        """Whether each launch reports something that Numba's CUDA target would not compile of it."""
+        """Whether each launch reports parts that Numba's CUDA target would not compile."""
         return bool(self._refused[program])
 
     def report_refused(self, program: Program, *, lints: bool) -> None:
-        """Report what Numba's CUDA target would not compile of it."""
+        """Report the parts that Numba's CUDA target would not compile."""
         for finding in self._refused[program]:
             if lints or finding.severity != "lint":
                 findings.record(finding)
@@ -111,7 +111,7 @@ class Programs:
         return [finding for function, each in found for finding in refused.findings(kernel, function, [each])]
 
     def dynamic(self, callee: Any) -> Any:
-        """What a kernel calls where it calls a value: the device's form of it."""
+        """What a kernel calls in place of a value: its form for the device."""
         operation = self._vocabulary.operation(callee)
         if operation is not None:
             frame = sys._getframe(1)
@@ -127,7 +127,7 @@ class Programs:
         return callee if replacement is None else replacement
 
     def call_inside(self, function: FunctionType, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """A device function called as a Python object by a running kernel."""
+        """A device function that a running kernel calls as a Python object."""
         program = self.of(function, called=True)
         result = program.function(*arguments, **keywords)
         return fallback.drive(result) if program.waits else result
@@ -143,13 +143,13 @@ class Programs:
 
 
 def _judged(finding: Finding) -> Finding:
-    """The finding, accepted if the user says so."""
+    """The finding, marked as accepted if the user accepts it."""
     by = refused.accepted_by(finding, accepted.all())
     return finding if by is None else replace(finding, accepted=by.reason, accepted_at=by.place)
 
 
 def awaited(result: Any) -> Any:
-    """An iterator that waits as the called function does, and returns what it returns."""
+    """An iterator that waits as the called function does, and returns its result."""
     return result if isinstance(result, GeneratorType) else fallback.Returned(result)
 
 

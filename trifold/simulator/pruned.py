@@ -1,4 +1,4 @@
-"""Conditions that constants decide: Numba does not type the branch that is never taken, so that it changes no type."""
+"""Conditions decided by constants: Numba does not type the branch that is never taken, so it does not affect types."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 
 def truth(test: ast.expr, local: Collection[str], resolve: Resolve) -> bool | None:
-    """Whether a condition holds: a constant, or a comparison of two; None: it is another one, which Numba types as it
-    stands (``numba.core.analysis.dead_branch_prune``).
+    """The value of a condition that is a constant, or compares two; None for any other, both branches of which Numba
+    types (``numba.core.analysis.dead_branch_prune``).
 
     Args:
-        local: the names that are no constants.
-        resolve: what another name stands for, which has to stay so.
+        local: the names that are not constants.
+        resolve: returns the object of another name, which must not change.
     """
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):

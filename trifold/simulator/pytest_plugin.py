@@ -2,8 +2,8 @@
 
     pytest --simulator --simulator-checks race,uninitialised --simulator-schedules 4 --simulator-report findings.json
 
-A finding fails the test that launched the kernel; with ``--simulator-keep-going`` it is counted, and fails the run. The
-end sums up what the tests have met: each place once.
+A finding fails the test that launched the kernel; with ``--simulator-keep-going`` it is counted, and fails the run. A
+summary at the end lists each place once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 from trifold.errors import TrifoldError
 
 _OPTIONS = ("checks", "seed", "schedules", "report", "keep_going", "suppressions", "compiled")
-_summary = pytest.StashKey[Any]()  # a Summary, in the process that starts the others, under pytest-xdist
+_summary = pytest.StashKey[Any]()  # a Summary, in the main process under pytest-xdist
 _lines = pytest.StashKey[list[str]]()
 
 
@@ -39,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Before any conftest.py imports numba."""
+    """Runs before any conftest.py imports numba."""
     given = early_config.known_args_namespace
     chosen = {name: getattr(given, f"simulator_{name}") for name in _OPTIONS}
     if not given.simulator:
@@ -70,7 +70,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A run that kept going fails where a test met a finding."""
+    """A run that continued after findings fails."""
     config = session.config
     if _summary not in config.stash:
         return

@@ -1,6 +1,7 @@
-"""What the simulator runs, and Numba's CUDA target does not compile: reported at its line, with the remedy.
+"""Reports code that the simulator runs but Numba's CUDA target does not compile, at its line, with a remedy.
 
-A refusal is a warning: the launch goes on. Those of Numba's own target alone, which numba-cuda compiles, are lints.
+A refusal is a warning: the launch continues. Code that only numba's own target refuses, and numba-cuda compiles, is a
+lint.
 """
 
 from __future__ import annotations
@@ -65,9 +66,9 @@ class Refusal:
     """One place that does not compile.
 
     Attributes:
-        what: what stands there, and why it does not compile.
-        remedy: what does.
-        own_target: that of numba alone refuses it; numba-cuda does not.
+        what: the code, and why it does not compile.
+        remedy: code that does.
+        own_target: only numba's own target refuses it; numba-cuda does not.
     """
 
     line: int
@@ -77,7 +78,7 @@ class Refusal:
 
 
 def refusals(node: ast.AST, resolve: Resolve, device_function: Callable[[Any], Any]) -> list[Refusal]:
-    """Of a kernel or a device function, as far as its source alone tells."""
+    """Refusals in a kernel or a device function that its source alone shows."""
     reader = _Reader(node, resolve, device_function)
     body = node.body if isinstance(node, ast.FunctionDef) else [node]  # not its decorators and annotations
     return [found for part in body for inner in ast.walk(part) for found in reader.read(inner)]
@@ -102,7 +103,7 @@ def of_element(node: ast.expr, kinds: Iterable[Any]) -> Refusal:
 
 
 def findings(kernel: str, function: FunctionType, found: Iterable[Refusal]) -> Iterator[Finding]:
-    """What is reported of these places of a function."""
+    """The report on these places of a function."""
     file, name = function.__code__.co_filename, function.__qualname__
     for each in found:
         if each.own_target and _has_numba_cuda():
@@ -146,7 +147,7 @@ class _Reader:
         self._values = dict(_values(node))
 
     def read(self, node: ast.AST) -> Iterator[Refusal]:
-        """Of this node, not of its parts."""
+        """Refusals of this node itself, not of its parts."""
         if (known := _SYNTAX.get(type(node))) is not None:
             yield Refusal(_line(node), f"has {known[0]}", known[1])
         elif isinstance(node, ast.List) and isinstance(node.ctx, ast.Load) and node not in self._iterated:
@@ -218,7 +219,7 @@ class _Reader:
         return all(isinstance(part, folded) for part in ast.walk(node)) and all(type(v) is int for v in constants)
 
     def _constant(self, node: ast.Name) -> bool | None:
-        """Whether a name is a constant to Numba; None where that cannot be told."""
+        """Whether a name is a constant to Numba; None if unknown."""
         if node.id in self._values:
             values = self._values[node.id]
             return any(value is not None and self._is_shape(value) for value in values)
@@ -231,7 +232,7 @@ class _Reader:
 
 
 def _values(function: ast.AST) -> Iterator[tuple[str, list[ast.expr | None]]]:
-    """What each local name is assigned: None where that is no expression of its own."""
+    """The expressions assigned to each local name: None if not assigned by an expression."""
     found: dict[str, list[ast.expr | None]] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Assign):

@@ -1,12 +1,13 @@
-"""The report: a JSON file with all findings of a program and of the processes that it starts, each place once.
+"""The report: a JSON file with all findings of a program and of its child processes, each place once.
 
-The file is whole after every finding, so that a crash loses none.
+The file is complete after every finding, so that a crash loses none.
 
     {"trifold": "0.1.0", "launches": 12,
      "findings": [{"kind": "race", …, "count": 3, "replay": "replay: --seed 0", "tests": ["test_a.py::test_x"]}, …],
      "allowed": [{"place": "a.py:12", "kind": "race", "reason": "all write the same value"}, …]}
 
-``tests`` are those of pytest that met it; ``allowed`` is what the user accepts in what ran (:mod:`trifold.acceptance`).
+``tests`` are pytest's tests that met it; ``allowed`` lists what the user accepts in the code that ran
+(:mod:`trifold.acceptance`).
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ _report: _Report | None = None
 
 
 class ReportError(TrifoldError):
-    """The file of a report cannot be written."""
+    """The report's file cannot be written."""
 
 
 def start(path: Path | None) -> None:
-    """From now on, what is found goes to this file too; None: to none."""
+    """Write later findings to this file too; None: to no file."""
     global _report
     if _report is not None and _report.path == path:
         return
@@ -44,13 +45,13 @@ def start(path: Path | None) -> None:
 
 
 def note_allowed(acceptances: list[Acceptance]) -> None:
-    """Kernels run from now on in which these findings are accepted."""
+    """Note kernels that run from now on and in which these findings are accepted."""
     if _report is not None and acceptances:
         _report.allow([{"place": each.place, "kind": each.kind, "reason": each.reason} for each in acceptances])
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The content of a report; an empty one where the file is missing."""
+    """The content of a report; an empty one if the file is missing."""
     try:
         content: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -59,7 +60,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def findings_of(content: dict[str, Any]) -> tuple[list[Finding], dict[int, list[str]]]:
-    """The findings of a report's content and, by their number, the tests that met them."""
+    """The findings in a report's content and, by their index, the tests that met them."""
     entries = content["findings"]
     tests = {number: list(entry.get("tests", [])) for number, entry in enumerate(entries)}
     return [findings.from_json({k: v for k, v in entry.items() if k != "tests"}) for entry in entries], tests
@@ -76,10 +77,10 @@ def begin_anew(path: Path) -> None:
 
 
 class Summary:
-    """A report for what is shown at the end, of this process and those that it starts.
+    """A report for the summary at the end, for this process and its child processes.
 
     Args:
-        path: where to leave it; None: nowhere.
+        path: where to keep it; None: nowhere.
 
     Raises:
         ReportError: it cannot be written.
@@ -94,7 +95,7 @@ class Summary:
             raise ReportError(f"the report cannot be written: {error}", "name another file with --report") from None
 
     def end(self) -> dict[str, Any]:
-        """The content; nothing is written any more."""
+        """The content; ends writing."""
         start(None)
         content = read(self.path)
         if self._folder is not None:
@@ -105,7 +106,7 @@ class Summary:
 class _Report:
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._counted = 0  # launches that the file knows of
+        self._counted = 0  # launches already in the file
         findings.listen(self._add)
         atexit.register(self.close)
 

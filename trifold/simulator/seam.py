@@ -1,8 +1,8 @@
-"""The seam: what the simulator replaces in Numba's, for numba's built-in target and for numba-cuda's.
+"""The seam: what the simulator replaces in Numba's simulator, for numba's built-in target and for numba-cuda's.
 
-``FakeCUDAKernel`` stays; its ``__call__`` runs our launch. ``kernel[...]`` gives a configured copy, as on a GPU, so
+``FakeCUDAKernel`` stays; its ``__call__`` runs our launch. ``kernel[...]`` returns a configured copy, as on a GPU, so
 that two configurations of one kernel do not overwrite each other; ``forall`` covers its tasks with whole blocks, as a
-GPU does. ``numba.cuda`` gets the device's names that it lacks in simulator mode: ``from numba.cuda import grid`` works.
+GPU does. ``numba.cuda`` gets the names that it lacks in simulator mode, so that ``from numba.cuda import grid`` works.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from trifold.simulator.settings import current
 from trifold.simulator.signatures import keeping_signatures
 
 _MISSING = object()
-_THREADS_OF_FORALL = 128  # where the caller names none; Numba on a GPU takes the occupancy's optimum
+_THREADS_OF_FORALL = 128  # default; on a GPU Numba uses the occupancy optimum
 
 
 class Seam:
-    """The replaced attributes, and what they were."""
+    """The replaced attributes, and their original values."""
 
     def __init__(self) -> None:
         from numba import cuda
@@ -63,7 +63,7 @@ class Seam:
         _simulator.set_switch(_switch)
 
     def remove(self) -> None:
-        """All is again as it was."""
+        """Restore everything."""
         for owner, name, value in reversed(self._before):
             if value is _MISSING:
                 delattr(owner, name)
@@ -82,7 +82,7 @@ class Seam:
         setattr(owner, name, value)
 
     def _replace_module(self, name: str, module: ModuleType) -> None:
-        """What ``import`` finds under this name."""
+        """The object that ``import`` finds under this name."""
         self._modules[name] = sys.modules.get(name)
         sys.modules[name] = module
 
@@ -98,14 +98,14 @@ class Seam:
         if _simulator.current() is not None:
             refuse_configured(kernel)
             return self._programs.call_inside(kernel.fn, arguments, keywords)
-        if kernel._device:  # as Numba's simulator does: on the host a device function is a Python function
+        if kernel._device:  # as in Numba's simulator: on the host a device function is a Python function
             return kernel.fn(*arguments, **keywords)
         if keywords:
             raise LaunchError(
                 f"{kernel.__name__} is launched with keyword arguments ({', '.join(keywords)})", "pass all by position"
             )
         if not kernel.__dict__.get("configured"):
-            self._normalized(kernel.grid_dim, kernel.block_dim)  # Numba's own message where it has none
+            self._normalized(kernel.grid_dim, kernel.block_dim)  # Numba's own message, if there is one
         return self._launcher.launch(kernel, arguments)
 
     def _configured(self, kernel: Any, where: Any) -> Any:
@@ -131,16 +131,17 @@ class Seam:
 
 
 def _nothing_to_do(*arguments: Any) -> None:
-    """A launch of no task."""
+    """A launch without tasks."""
 
 
 def _cooperative_blocks(overload: Any, blockdim: Any, dynsmemsize: int = 0) -> int:
-    """For ``kernel.overloads[signature].max_cooperative_grid_blocks``; Numba's own simulator allows one."""
+    """For ``kernel.overloads[signature].max_cooperative_grid_blocks``; Numba's own simulator allows one block."""
     return cooperative_blocks(current().compute_capability, blockdim, dynsmemsize)
 
 
 def _converting(before: Callable[..., None]) -> Callable[..., None]:
-    """The components of ``float32x3`` and the like become numbers of its type; Numba's simulator keeps what it gets."""
+    """Converts the components of ``float32x3`` and the like to its number type; Numba's simulator keeps what it
+    gets."""
 
     @functools.wraps(before)
     def made(vector: Any, *components: Any) -> None:
@@ -163,7 +164,7 @@ def _allocating(allocate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _switch(request: Any) -> Any:
-    from trifold.simulator.fallback import in_thread, switch  # greenlet is needed for code without source alone
+    from trifold.simulator.fallback import in_thread, switch  # greenlet is only needed for code without source
 
     if request[1] == _simulator.OP_POLL and not in_thread():
         return None  # nanosleep() in rewritten code, whose loops poll by themselves
@@ -174,7 +175,7 @@ _installed: Seam | None = None
 
 
 def put_in() -> None:
-    """Replace Numba's simulator by this one; once is enough."""
+    """Replace Numba's simulator by this one; further calls do nothing."""
     global _installed
     if _installed is None:
         _installed = Seam()
@@ -183,7 +184,7 @@ def put_in() -> None:
 
 
 def take_out() -> None:
-    """Numba's own simulator runs kernels again."""
+    """Let Numba's own simulator run kernels again."""
     global _installed
     if _installed is not None:
         _installed.remove()

@@ -1,4 +1,4 @@
-"""What the simulator checks, in which order threads run, and which GPU's limits hold."""
+"""The simulator's options: checks, the order of threads, and the GPU whose limits apply."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHECKS = ("race", "uninitialised", "bounds", "lint")
 _ALL = frozenset(CHECKS) - {"lint"}
 _ALWAYS = frozenset({"bounds"})
 
-# What child processes read; a process without SWITCH is not simulated.
+# Variables that child processes read; a process without SWITCH is not simulated.
 SWITCH = "TRIFOLD_SIMULATOR"
 _VARIABLES = {
     "checks": "TRIFOLD_CHECKS",
@@ -32,7 +32,7 @@ _VARIABLES = {
 
 
 class OptionError(TrifoldError):
-    """An option of the simulator has a value that it cannot have."""
+    """An option of the simulator has an invalid value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ class Options:
     Attributes:
         checks: names of :data:`CHECKS`. ``bounds`` is always among them.
         seed: the order of blocks and threads; 0 is the natural one.
-        schedules: orders in which each launch runs: ``seed`` and the seeds after it.
+        schedules: the number of orders in which each launch runs: ``seed`` and the seeds after it.
         report: a file for all findings, as JSON.
-        compute_capability: the GPU whose limits hold: "9.0" or "sm_90".
-        keep_going: a finding ends no launch: it is counted, and an access that must not happen does not.
+        compute_capability: the GPU whose limits apply: "9.0" or "sm_90".
+        keep_going: no finding ends a launch: it is counted, and an access that must not happen is skipped.
         suppressions: a file of findings that are accepted (:mod:`trifold.acceptance`).
         compiled: kernels that can be drafted in C++ run as native code (:mod:`trifold.simulator.compiled`).
     """
@@ -64,12 +64,12 @@ _current = Options()
 
 
 def current() -> Options:
-    """The options that hold now."""
+    """The current options."""
     return _current
 
 
 def change(**changes: Any) -> Options:
-    """Set options (names and values as :func:`parsed` takes them) and return what they were."""
+    """Set options (names and values as :func:`parsed` accepts them) and return the previous ones."""
     before = _current
     _set(parsed(before, **changes))
     return before
@@ -124,11 +124,11 @@ def parsed(
     suppressions: str | os.PathLike[str] | None = None,
     compiled: bool | str | None = None,
 ) -> Options:
-    """``base`` with the options that are given.
+    """``base`` changed by the given options.
 
     Args:
         checks: ``all``, ``none``, or names of :data:`CHECKS`, in a list or separated by commas.
-        lint: add or take away the check ``lint``.
+        lint: add or remove the check ``lint``.
         keep_going, compiled: as text "0" or "1".
         suppressions: the file; "" for none.
 
@@ -158,7 +158,7 @@ def parsed(
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """The options that environment variables set, for :func:`change`."""
+    """The options in environment variables, for :func:`change`."""
     return {name: environment[variable] for name, variable in _VARIABLES.items() if environment.get(variable)}
 
 

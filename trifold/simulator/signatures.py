@@ -1,6 +1,6 @@
 """Explicit signatures of kernels: ``@cuda.jit("void(int32[:], int32)")`` makes its scalar arguments int32.
 
-Numba's simulator forgets them; they are kept here, since they decide what arithmetic a kernel does.
+Numba's simulator discards signatures; they are kept here, since they determine a kernel's arithmetic.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _of_functions: WeakKeyDictionary[FunctionType, tuple[Signature, Any]] = WeakKeyD
 
 
 def conversions(function: FunctionType) -> Conversions | None:
-    """What a device function with one explicit signature does to its arguments and to what it returns."""
+    """The conversions by a device function with one explicit signature, of its arguments and its result."""
     known = _of_functions.get(function)
     if known is None:
         return None
@@ -38,7 +38,7 @@ def _number(kind: Any) -> Any | None:
     return None if kind is None else arithmetic.device_function(kind)
 
 
-# What only a compiler for GPUs asks about: options of numba.cuda.jit that its simulator does not take.
+# Options of numba.cuda.jit for the GPU compiler, which its simulator does not accept.
 _OPTIONS_OF_COMPILERS = frozenset(
     {"abi", "extensions", "forceinline", "launch_bounds", "lineinfo", "lto", "max_registers", "nopython"}
     | {"shared_memory_carveout"}
@@ -46,7 +46,7 @@ _OPTIONS_OF_COMPILERS = frozenset(
 
 
 def keeping_signatures(jit: Callable[..., Any]) -> Callable[..., Any]:
-    """``cuda.jit`` that notes a kernel's signatures in its ``signatures``."""
+    """``cuda.jit`` that records a kernel's signatures in its ``signatures``."""
     sigutils = sys.modules[sys.modules[jit.__module__].is_signature.__module__]
 
     @functools.wraps(jit)
@@ -78,7 +78,7 @@ def cast_scalars(kernel: str, signatures: Sequence[Signature], values: Sequence[
     """
     candidates = [signature for signature in signatures if len(signature) == len(values)]
     if not candidates:
-        return list(values)  # how many arguments there must be is said elsewhere
+        return list(values)  # the number of arguments is checked elsewhere
     fitting = [signature for signature in candidates if all(map(_holds, signature, values))]
     if not fitting:
         given = ", ".join(type(value).__name__ for value in values)
@@ -98,7 +98,7 @@ def _is_exact(kind: Any, value: Any) -> bool:
 
 
 def _holds(kind: Any, value: Any) -> bool:
-    """Whether a number of this type can be told in the signature's; anything but a number can."""
+    """Whether a number of this type is convertible to the signature's; everything but numbers is."""
     name = str(kind)
     rank = next((i for i, family in enumerate(_FAMILIES) if name.startswith(family)), None)
     if rank is None or not isinstance(value, int | float | complex | np.number | np.bool_):

@@ -1,4 +1,4 @@
-"""Switching the simulator on: at once, when ``numba.cuda`` is first imported, or in every child process."""
+"""Switches the simulator on: at once, when ``numba.cuda`` is first imported, or in every child process."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from trifold.simulator import settings
 
 
 class InstallError(TrifoldError):
-    """The simulator cannot be switched on in this process any more."""
+    """The simulator can no longer be switched on in this process."""
 
 
 def install(**changes: Any) -> None:
-    """Kernels of ``numba.cuda`` run in this simulator from now on; imports ``numba.cuda``.
+    """Run kernels of ``numba.cuda`` in this simulator from now on; imports ``numba.cuda``.
 
-    Args:
+    changes: options, as accepted by :func:`trifold.simulator.options`.
         changes: options, as :func:`trifold.simulator.options` takes them.
 
     Raises:
@@ -33,7 +33,7 @@ def install(**changes: Any) -> None:
     """
     settings.change(**_of_project(changes))
     _enable()
-    # The seam imports numba.cuda itself, and would be put in while it is half loaded.
+    # The seam imports numba.cuda itself, and would otherwise be installed while it is half loaded.
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
     from trifold.simulator import seam
 
@@ -41,7 +41,7 @@ def install(**changes: Any) -> None:
 
 
 def uninstall() -> None:
-    """Numba's own simulator runs kernels again."""
+    """Let Numba's own simulator run kernels again."""
     if "trifold.simulator.seam" in sys.modules:
         from trifold.simulator import seam
 
@@ -64,14 +64,14 @@ def activate(**changes: Any) -> None:
 
 
 def _of_project(changes: dict[str, Any]) -> dict[str, Any]:
-    """The options with the project's suppressions, where neither they nor an earlier call name any."""
+    """The options with the project's suppressions, unless they or an earlier call name some."""
     if changes.get("suppressions") is None and settings.current().suppressions is None:
         return changes | {"suppressions": configured_suppressions(Path.cwd())}
     return changes
 
 
 def activate_from_environment() -> None:
-    """What the start-up file of the installed package calls where TRIFOLD_SIMULATOR is set."""
+    """Called by the installed package's start-up file if TRIFOLD_SIMULATOR is set."""
     try:
         activate(**settings.from_environment(os.environ))
     except TrifoldError as error:
@@ -80,7 +80,7 @@ def activate_from_environment() -> None:
 
 
 def _enable() -> None:
-    """Numba's simulator mode, whether or not numba has been imported."""
+    """Switch on Numba's simulator mode, whether or not numba has been imported."""
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
     if "numba.cuda.device_init" in sys.modules:
         raise InstallError(
@@ -93,7 +93,7 @@ def _enable() -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds ``numba.cuda`` as the others do and sees to it that the seam is put in once it is loaded."""
+    """Finds ``numba.cuda`` as other finders do, and installs the seam once it is loaded."""
 
     _searching = False
 
@@ -111,7 +111,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Another loader, and the seam after it."""
+    """Another loader, followed by the seam."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader

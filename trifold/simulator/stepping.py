@@ -1,19 +1,19 @@
-"""What ``next``, ``step``, ``until`` and ``return`` mean inside a kernel, for every debugger built on :mod:`bdb`.
+"""``next``, ``step``, ``until`` and ``return`` inside a kernel, for every debugger built on :mod:`bdb`.
 
 A CUDA thread with a barrier is a generator, and while it waits at the barrier its block's other threads run. Python's
-own rules for generators lead a step astray there: ``step`` stops as if a function had returned, and once a helper with
-a barrier has been left by ``next``, another thread's ``yield from`` is taken for the caller ("Internal StopIteration").
-Inside a launch the rules are these:
+own rules for generators are then wrong: ``step`` stops as if a function had returned, and after ``next`` has left a
+helper with a barrier, another thread's ``yield from`` is mistaken for the caller ("Internal StopIteration"). Inside a
+launch the rules are:
 
-- A step belongs to the CUDA thread in which it was asked for. Until it is done no other thread of the launch stops,
-  at a breakpoint neither.
-- To wait at a barrier is neither a return nor a call. A helper is a function, whether it has a barrier or not.
+- A step belongs to the CUDA thread in which it was started. Until it is done, no other thread of the launch stops, not
+  even at a breakpoint.
+- Waiting at a barrier is neither a return nor a call. A helper is a function, whether it has a barrier or not.
 - When the thread has ended, the step leads to the next stop: a breakpoint in any thread, or the line after the launch.
-- Python code of the simulator, of Numba and of the toolkit is passed over.
+- Python code of the simulator, of Numba and of the toolkit is skipped.
 
-They hold for pdb, its relatives and ``pytest --pdb``. Such a debugger may exist before a kernel is met, and any of
-them may be a subclass of its own: so the rules are put into :class:`bdb.Bdb` itself, and what they change applies only
-while a CUDA thread runs or a step in one is under way. debugpy has a tracer of its own, and needs none of this.
+They apply to pdb, its relatives and ``pytest --pdb``. Such a debugger may exist before the first kernel, and may be any
+subclass: so the rules are installed into :class:`bdb.Bdb` itself, and take effect only while a CUDA thread runs or a
+step in one is in progress. debugpy has a separate tracer, and needs none of this.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from trifold.simulator.coordinates import Place
 
 Caught: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None]
 
-_SUSPENSIONS = {dis.opmap["YIELD_VALUE"], dis.opmap["RESUME"]}  # after a yield a frame is at the one, in 3.13 the other
+_SUSPENSIONS = {dis.opmap["YIELD_VALUE"], dis.opmap["RESUME"]}  # where generators suspend; the latter in 3.13
 _original: dict[str, Callable[..., Any]] = {}
 
 
 def install() -> None:
-    """Put the rules into :class:`bdb.Bdb`; a second call does nothing."""
+    """Install the rules into :class:`bdb.Bdb`; a second call does nothing."""
     for name, rule in vars(_Rules).items():
         if callable(rule) and name not in _original and hasattr(bdb.Bdb, name):
             _original[name] = getattr(bdb.Bdb, name)
@@ -44,14 +44,14 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Give :class:`bdb.Bdb` its own methods back."""
+    """Restore the methods of :class:`bdb.Bdb`."""
     for name, method in _original.items():
         setattr(bdb.Bdb, name, method)
     _original.clear()
 
 
 def on_cuda_thread(frame: FrameType) -> bool:
-    """Whether ``frame`` belongs to the CUDA thread that runs, rather than to the program that launched it."""
+    """Whether ``frame`` belongs to the running CUDA thread, rather than to the program that launched it."""
     launcher = _simulator.launcher()
     if launcher is None:
         return False
@@ -64,7 +64,7 @@ def on_cuda_thread(frame: FrameType) -> bool:
 
 
 def outermost(frame: FrameType) -> bool:
-    """Whether ``frame`` is the kernel's own: the first of the CUDA thread that runs."""
+    """Whether ``frame`` is the kernel's own: the first of the running CUDA thread."""
     launcher = _simulator.launcher()
     if launcher is None:
         return False
@@ -72,7 +72,7 @@ def outermost(frame: FrameType) -> bool:
 
 
 def _has_own_stack(lowest: FrameType, launcher: FrameType) -> bool:
-    """Whether a frame that nothing called is a greenlet's: then it is not the lowest of the launching program."""
+    """Whether a frame without caller is a greenlet's, and so not the lowest of the launching program."""
     caller: FrameType | None = launcher
     while caller is not None and caller is not lowest:
         caller = caller.f_back
@@ -80,7 +80,7 @@ def _has_own_stack(lowest: FrameType, launcher: FrameType) -> bool:
 
 
 def passed_over(frame: FrameType) -> bool:
-    """Whether nobody means to step through ``frame``: it is Numba's or ours, and no device function."""
+    """Whether ``frame`` is skipped: it is Numba's or ours, and not a device function."""
     module = str(frame.f_globals.get("__name__"))
     if module == "__main__":  # python -m pdb -m trifold.simulator stops in it before it runs anything
         return False
@@ -90,7 +90,7 @@ def passed_over(frame: FrameType) -> bool:
 
 
 def _called_below(frame: FrameType) -> bool:
-    """Whether code that is passed over called ``frame``, perhaps by way of functions that are not traced either."""
+    """Whether skipped code called ``frame``, perhaps through functions that are not traced either."""
     caller = frame.f_back
     while caller is not None and caller.f_trace is None and not passed_over(caller):
         caller = caller.f_back
@@ -99,7 +99,7 @@ def _called_below(frame: FrameType) -> bool:
 
 
 def nearest_caller(frame: FrameType) -> FrameType | None:
-    """The frame below a kernel's on the stack that a user would want to see."""
+    """The frame below a kernel's on the stack that is shown to a user."""
     caller = frame.f_back or _simulator.launcher()
     while caller is not None and passed_over(caller):
         caller = caller.f_back
@@ -107,7 +107,7 @@ def nearest_caller(frame: FrameType) -> FrameType | None:
 
 
 def bind(debugger: bdb.Bdb, place: Place | None) -> None:
-    """Let the step that ``debugger`` is about to take belong to the CUDA thread ``place``."""
+    """Assign the step that ``debugger`` is about to take to the CUDA thread ``place``."""
     vars(debugger)["_cuda_thread"] = place
 
 
@@ -118,13 +118,13 @@ def bound_to(debugger: bdb.Bdb) -> Place | None:
 
 
 def _elsewhere(debugger: bdb.Bdb) -> bool:
-    """Whether another CUDA thread runs than that of the step."""
+    """Whether the running CUDA thread is another than the step's."""
     bound, running = bound_to(debugger), _simulator.current()
     return bound is not None and running is not None and bound != running
 
 
 def resumes(frame: FrameType) -> bool:
-    """At a call event: whether a generator goes on. RESUME's two lowest bits are 0 where a function starts."""
+    """At a call event: whether a generator resumes. RESUME's two lowest bits are 0 at the start of a function."""
     code = frame.f_code.co_code
     return code[frame.f_lasti] == dis.opmap["RESUME"] and code[frame.f_lasti + 1] & 3 != 0
 
@@ -139,7 +139,7 @@ def _is_generator(frame: FrameType) -> bool:
 
 
 def _stop_at(debugger: bdb.Bdb, frame: FrameType | None) -> None:
-    """Stop at the next line of ``frame``; None: at whatever comes."""
+    """Stop at the next line of ``frame``; None: at the next event."""
     debugger._set_stopinfo(frame, None)  # type: ignore[attr-defined]
 
 
@@ -148,12 +148,12 @@ def _unless_elsewhere(debugger: bdb.Bdb, method: str, frame: FrameType, *arg: An
     if hidden or _elsewhere(debugger):
         return debugger.trace_dispatch
     if bound_to(debugger) is not None and _simulator.current() is None:
-        _stop_at(debugger, None)  # the launch ended before the step did: another thread's fault
+        _stop_at(debugger, None)  # the launch ended before the step did: an error in another thread
     return _original[method](debugger, frame, *arg)
 
 
 def _stop_at_return(debugger: bdb.Bdb, frame: FrameType, value: Any) -> None:
-    """As Bdb does for a function that is no generator."""
+    """As Bdb does for a function that is not a generator."""
     if not (debugger.stop_here(frame) or frame is debugger.returnframe):
         return
     debugger.frame_returning = frame
@@ -177,7 +177,7 @@ def _leave_cuda_thread(debugger: bdb.Bdb, frame: FrameType) -> None:
 
 
 class _Rules(bdb.Bdb):
-    """Methods that :func:`install` puts into :class:`bdb.Bdb`. What a Python's Bdb does not have stays out."""
+    """Methods that :func:`install` puts into :class:`bdb.Bdb`. Those that a Python version's Bdb lacks are omitted."""
 
     def _set_stopinfo(
         self, stopframe: FrameType | None, returnframe: FrameType | None, stoplineno: int = 0, **more: Any
@@ -190,7 +190,7 @@ class _Rules(bdb.Bdb):
     def set_trace(self, frame: FrameType | None = None) -> None:
         tracer = getattr(sys.gettrace(), "__self__", None)
         if isinstance(tracer, bdb.Bdb) and _elsewhere(tracer):
-            return  # breakpoint(), met by another thread than that of the step
+            return  # breakpoint(), reached by another thread than the step's
         _original["set_trace"](self, frame or sys._getframe().f_back)
 
     def set_return(self, frame: FrameType) -> None:

@@ -1,7 +1,7 @@
-"""Numba's types of a kernel's values, as far as its source and the types of its arguments tell them.
+"""Numba's types of a kernel's values, as far as its source and its arguments' types determine them.
 
-A type is a number's name ("float32"), an :class:`ArrayType`, a tuple of types, or None where it is not known.
-Operators and functions are typed by trying them: the device's own, on a sample of each type.
+A type is a number's name ("float32"), an :class:`ArrayType`, a tuple of types, or None if unknown. Operators and
+functions are typed by calling the device's own with a sample of each type.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trifold.simulator.complex_numbers import complex64
 
 @dataclass(frozen=True)
 class ArrayType:
-    """An array of numbers, complex ones among them; ``item`` is None for records and the like."""
+    """An array of numbers, including complex ones; ``item`` is None for records and the like."""
 
     item: str | None
     ndim: int
@@ -83,7 +83,7 @@ def type_of(value: Any) -> Type:
     if _is_number(value):
         return type(value).__name__
     dtype = getattr(value, "dtype", None)
-    if not hasattr(value, "shape"):  # one of Numba's record types has a dtype, but is no array
+    if not hasattr(value, "shape"):  # one of Numba's record types has a dtype, but is not an array
         return None
     if isinstance(dtype, np.dtype) or type(dtype).__module__ == "torch":
         name = str(dtype).removeprefix("torch.")
@@ -118,15 +118,15 @@ def operated(operator: ast.AST, *operands: Type) -> Type:
 
 
 def range_item(arguments: list[Type]) -> Type:
-    """What ``range`` gives: Numba has one for int32, for int64 and for uint64, and takes that which changes least of
-    the arguments' values; the first of several."""
+    """The type of ``range``: Numba has one for int32, for int64 and for uint64, and uses the one that changes the
+    fewest argument values; the first of several."""
     if not all(kind in _INTEGERS for kind in arguments):
         return None
     return min(("int32", "int64", "uint64"), key=lambda item: _losses(arguments, item))
 
 
 def _losses(arguments: list[Type], item: str) -> tuple[int, int, int]:
-    """How many conversions may change a value, change the sign's meaning alone, and widen alone."""
+    """How many conversions may change a value, change only the sign's meaning, and only widen."""
     unsafe = safe = promoted = 0
     for kind in arguments:
         signed, bits = _INTEGERS[kind]

@@ -1,13 +1,13 @@
-"""Where a variable that is assigned values of several types must be converted to the one type that Numba gives it.
+"""Where a variable that is assigned values of several types must be converted to Numba's one type for it.
 
-Numba renames a variable at each assignment; where two assignments meet, after an ``if`` or around a loop, the value
-has one type that holds both. ``acc = x[0]`` of float32 before a loop that adds float64 makes ``acc`` a float64 in the
-loop. Here the value keeps the type of its own assignment, so that what reads it after such a meeting must convert it,
-unless the operation that reads it would compute the same without.
+Numba renames a variable at each assignment; where two assignments meet, after an ``if`` or around a loop, the value has
+one type that holds both. ``acc = x[0]`` of float32 before a loop that adds float64 makes ``acc`` a float64 in the loop.
+Here the value keeps the type of its own assignment, so that code that reads it after such a meeting must convert it,
+unless the result would be the same without.
 
-An abstract interpretation of the function's body: each name has Numba's type and the types that its value may really
-have. As Numba's inference does, it passes over the whole body until nothing changes, and types only widen: an
-expression that had a type in an early pass, when less was known of a loop's variables, has one that holds that too.
+An abstract interpretation of the function's body: each name has Numba's type and the types that its value may have when
+it runs. As in Numba's inference, it passes over the whole body until nothing changes, and types only widen: an
+expression typed in an early pass, when less was known of a loop's variables, gets a type that includes the earlier one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from trifold.simulator.types_of import (
 _Function = ast.FunctionDef | ast.Lambda
 _INDEX = type(_simulator.threadIdx)
 _CLZ = _simulator.functions["cuda.clz"]
-_MOST_PASSES = 24  # a type widens at most from bool to complex128, one loop's after another's
+_MOST_PASSES = 24  # a type widens at most from bool to complex128, through one loop after another
 
 
 Definitions = Mapping[Any, tuple[_Function, Resolve, Resolve]]
@@ -48,13 +48,13 @@ Key = tuple[Any, tuple[Type, ...]]  # a function and the types of its arguments
 
 @dataclass
 class Instance:
-    """A function for one list of types of its arguments: Numba compiles it once for each.
+    """A function for one list of argument types: Numba compiles it once for each.
 
     Attributes:
         casts: for each expression that is converted, the conversion.
-        calls: for each call of a device function, which instance it is of.
+        calls: for each call of a device function, the called instance.
         returned: the result.
-        refused: what does not compile for these types, by node.
+        refused: code that does not compile for these types, by node.
     """
 
     casts: dict[ast.AST, Any] = field(default_factory=dict)
@@ -66,12 +66,13 @@ class Instance:
 def instances(
     definitions: Definitions, kernel: Any, arguments: tuple[Type, ...], device_function: Callable[[Any], Any]
 ) -> dict[Key, Instance]:
-    """A kernel and its device functions, with the conversions that they need for the types of their arguments.
+    """A kernel and its device functions, with the conversions that their argument types require.
 
     Args:
-        definitions: of the kernel and of each device function: its definition, and what an expression of names and
-            attributes that are not local to it stands for; and the same where that decides what is typed.
-        kernel: whose arguments are given.
+        definitions: for the kernel and for each device function: its definition, and a function that resolves
+            expressions of names and attributes that are not local to it; and the same for values that decide what is
+            typed.
+        kernel: the one with the arguments.
         arguments: their types (:func:`~trifold.simulator.types_of.type_of`).
         device_function: the key in ``definitions`` of an object that is called; anything else for other objects.
     """
@@ -81,8 +82,8 @@ def instances(
 
 
 def may_need_casts(function: _Function) -> bool:
-    """Whether any types of arguments could make conversions necessary: a name is assigned where paths meet, several
-    values are returned, or leading zeros of an int32 are counted."""
+    """Whether any argument types could require conversions: a name is assigned where paths meet, several values are
+    returned, or leading zeros of an int32 are counted."""
     branching = (ast.If, ast.For, ast.While, ast.IfExp, ast.BoolOp)
     if sum(isinstance(node, ast.Return) for node in ast.walk(function)) > 1:
         return True
@@ -97,7 +98,7 @@ def may_need_casts(function: _Function) -> bool:
 
 
 class _Calls:
-    """Functions by the types that they are called with.
+    """Functions by the argument types of their calls.
 
     Attributes:
         found: what is known of each.
@@ -109,7 +110,7 @@ class _Calls:
         self._device_function = device_function
 
     def instance(self, key: Key) -> Instance:
-        """What is known of a function; nothing yet of one that calls itself and is being read."""
+        """What is known of a function; nothing yet for a recursive one that is being read."""
         if key not in self.found:
             made = self.found[key] = Instance()
             definition, resolve, decide = self._definitions[key[0]]
@@ -132,7 +133,7 @@ class _Reader:
         self._names: Names | None = {}
         self._loops: list[Flow] = []
         self._returned: list[Variable] = []
-        # Of earlier passes: the type of each expression, and the names as they were where a loop began again.
+        # From earlier passes: the type of each expression, and the names at the start of each loop iteration.
         self._types: dict[ast.AST, Type] = {}
         self._again: dict[ast.AST, list[Names | None]] = {}
         self._changed = False
@@ -168,7 +169,7 @@ class _Reader:
             self._block(node.body)
             if not self._changed:
                 break
-        if self._names is None and self._returned:  # else it may end without a value
+        if self._names is None and self._returned:  # otherwise it may end without a value
             self._instance.returned = functools.reduce(merged, self._returned)
 
     # Statements ---------------------------------------------------------------------------------------------------
@@ -197,7 +198,8 @@ class _Reader:
             self._assign(node.target, self._read(node.value))
 
     def _run_AugAssign(self, node: ast.AugAssign) -> None:
-        """The target is read where no cast can stand: the operand takes the type that the cast would give the sum."""
+        """The target is read where no cast is possible: the operand is converted to the type that a cast would give the
+        sum."""
         value = self._read(node.value)
         if not isinstance(node.target, ast.Name):
             self._read(node.target)
@@ -273,7 +275,7 @@ class _Reader:
         self._block(node.body)
 
     def _run_elsewhere(self, node: ast.stmt) -> None:
-        """A statement whose course is not followed: what it binds is not known afterwards."""
+        """A statement whose control flow is not followed: names that it binds are unknown afterwards."""
         for inner in ast.walk(node):
             if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
                 self._assign(inner, None)
@@ -302,7 +304,7 @@ class _Reader:
         kind = self._read(node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and self._resolve(node.func) is range:
             if range_item([self._types.get(part) for part in node.args]) != "uint64":
-                return "int64"  # of int32s too: all that is computed of them is the same
+                return "int64"  # int32s too: all results computed from them are the same
             self._instance.casts[node] = arithmetic.unsigned_items
             return "uint64"
         if isinstance(kind, ArrayType):
@@ -326,7 +328,7 @@ class _Reader:
         return None
 
     def _widened(self, node: ast.AST, kind: Type) -> Type:
-        """The expression's type, of this type now, with what it was in earlier passes."""
+        """The expression's type: this one, united with those of earlier passes."""
         result = unified(self._types[node], kind) if node in self._types else kind
         if self._types.get(node, UNKNOWN) != result:
             self._types[node], self._changed = result, True
@@ -335,7 +337,7 @@ class _Reader:
         return result
 
     def _value(self, node: ast.expr) -> Variable:
-        """What an expression gives, where a conversion can wait."""
+        """The type of an expression whose conversion can be deferred."""
         kind = self._read(node)
         if isinstance(node, ast.Name) and node in self._instance.casts:
             del self._instance.casts[node]
@@ -361,7 +363,7 @@ class _Reader:
         return known if known is not None else attribute(self._read(node.value), node.attr)
 
     def _is_narrow(self, node: ast.expr) -> bool:
-        """Whether this is a thread's index or the like itself."""
+        """Whether this is itself a thread's index or the like."""
         if isinstance(node, ast.Name) and node.id in (self._names or {}):
             return self._variable(node.id).narrow
         if isinstance(node, ast.Attribute) and node.attr in ("x", "y", "z"):
@@ -381,7 +383,7 @@ class _Reader:
         return isinstance(index, ast.BinOp) or (isinstance(index, ast.Name) and index.id in self._targets)
 
     def _read_index(self, node: ast.expr) -> None:
-        """An integer is an index whatever its type."""
+        """An integer is an index, whatever its type."""
         before = set(self._instance.casts)
         self._read(node)
         for inner in (node, *(node.elts if isinstance(node, ast.Tuple) else ())):
@@ -409,11 +411,11 @@ class _Reader:
     def _comparison(self, node: ast.Compare) -> Type:
         for part in (node.left, *node.comparators):
             self._read(part)
-            self._drop(part, lambda real: real not in ("int64", "uint64"))  # the others are float64s exactly
+            self._drop(part, lambda real: real not in ("int64", "uint64"))  # float64 holds the others exactly
         return "bool"
 
     def _drop(self, node: ast.expr, same: Callable[[Type], bool]) -> None:
-        """Forget the cast of a name where the operation computes the same for each type that it may have."""
+        """Drop the cast of a name if the operation has the same result for each type that it may have."""
         if isinstance(node, ast.Name) and node in self._instance.casts and all(map(same, self._variable(node.id).real)):
             del self._instance.casts[node]
 
@@ -442,7 +444,7 @@ class _Reader:
         for keyword in node.keywords:
             self._read(keyword.value)
         if self._resolve(node.func) is _CLZ and node.args and self._is_narrow(node.args[0]):
-            self._cast(node.args[0], "int32")  # 32 more zeros lead an int64
+            self._cast(node.args[0], "int32")  # an int64 has 32 more leading zeros
         known = self._typing.constructed(node) or self._typing.called(node, kinds)
         if known is not None or node.keywords:
             return known

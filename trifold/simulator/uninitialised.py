@@ -1,7 +1,7 @@
-"""Device arrays that nobody has written: they are filled with a pattern, and still hold it when they are passed.
+"""Unwritten device arrays: they are filled with a pattern, and elements that still hold it when passed are unwritten.
 
-The pattern says it exactly, whatever way the host wrote (copy_to_device, an index, a view, NumPy): an array counts as
-never written while it holds nothing else, and an element of an array that was written in part while it holds it.
+The pattern identifies them whatever way the host wrote (copy_to_device, an index, a view, NumPy): an array counts as
+never written while it holds nothing else, and an element of a partly written array while it holds the pattern.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from weakref import ReferenceType, ref
 
 import numpy as np
 
-_NAN = {4: 0x7FCBCBCB, 8: 0x7FFBCBCBCBCBCBCB}  # quiet NaNs with a payload that no operation makes
+_NAN = {4: 0x7FCBCBCB, 8: 0x7FFBCBCBCBCBCBCB}  # quiet NaNs with a payload that no operation produces
 _BYTE = 0xCB
 
 _filled: dict[int, ReferenceType[np.ndarray[Any, Any]]] = {}  # by id of the array
 
 
 def fill(array: np.ndarray[Any, Any]) -> None:
-    """Make the whole of a fresh contiguous array look unwritten."""
+    """Fill a fresh contiguous array so that it counts as unwritten."""
     if array.nbytes < 8 or array.dtype.hasobject:  # a shorter pattern may be data
         return
     _cells(array)[...] = _pattern(array)
@@ -27,18 +27,19 @@ def fill(array: np.ndarray[Any, Any]) -> None:
 
 
 def was_filled(array: np.ndarray[Any, Any]) -> bool:
-    """Whether :func:`fill` made the array, or what it is a view of."""
+    """Whether :func:`fill` filled the array, or the array of which it is a view."""
     return _owner(array) is not None
 
 
 def never_written(array: np.ndarray[Any, Any]) -> bool:
-    """Whether :func:`fill` made the array (or what it is a view of), and it holds nothing but the pattern."""
+    """Whether :func:`fill` filled the array (or the array of which it is a view), and it holds nothing but the
+    pattern."""
     owner = _owner(array)
     return owner is not None and bool((_cells(owner) == _pattern(owner)).all())
 
 
 def unwritten(array: np.ndarray[Any, Any], *, whole: bool) -> np.ndarray[Any, Any]:
-    """Which elements of an array nobody has written: those that hold the pattern; with ``whole`` all."""
+    """The unwritten elements of an array: those that hold the pattern; with ``whole`` all."""
     if whole:
         return np.ones(array.shape, bool)
     holds = _cells(np.ascontiguousarray(array)) == _pattern(array)

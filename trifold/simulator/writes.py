@@ -1,4 +1,4 @@
-"""Which bytes of memory kernels were the last to write."""
+"""Which bytes of memory were last written by kernels."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 
 def record_writes(on: bool) -> None:
-    """From now on, note which bytes the kernels of launches write; or note no more.
+    """From now on, record which bytes the kernels of launches write; or stop recording.
 
-    Switching it on forgets what was noted before; switching it off does not. It is off at first, which costs nothing.
-    While it is on, each launch has shadow memory, so that it takes as long as one with the check ``race``, whatever is
-    checked; and a launch that fails is not noted. Of several schedules the first one's writes are noted, which is the
-    one whose results stay.
+    Switching it on discards earlier records; switching it off does not. It is off initially, which costs nothing. While
+    it is on, each launch has shadow memory, so that it takes as long as one with the check ``race``, whatever is
+    checked; and a failed launch is not recorded. Of several schedules the first one's writes are recorded, whose
+    results are kept.
     """
     from trifold import _simulator
 
@@ -22,21 +22,21 @@ def record_writes(on: bool) -> None:
 
 
 def written(begin: int, size: int) -> bytes:
-    """For each byte of memory from the address ``begin`` on: 1 if a kernel was the last to write it, else 0.
+    """For each byte of memory from the address ``begin`` on: 1 if a kernel wrote it last, else 0.
 
-    That is so where a launch since :func:`record_writes` wrote the byte, if only by an atomic, and it still holds what
-    that launch left there. Memory is compared byte by byte, so an element is a kernel's where all of its bytes are 1: a
-    number that something else overwrote may have some bytes in common with the one before. A value that something else
-    writes again counts as the kernel's still, and so does one in the reused memory of a tensor that is gone.
+    A byte counts if a launch since :func:`record_writes` wrote it, even if only by an atomic, and it still has that
+    launch's value. Memory is compared byte by byte, so an element is a kernel's if all of its bytes are 1: a number
+    that something else overwrote may have some bytes in common with the previous one. A value that something else
+    writes again still counts as the kernel's, and so does one in the reused memory of a freed tensor.
 
-    ``trifold.prototype.launch`` stages half types in float32; what it rounds of a kernel's numbers counts as written,
-    see :func:`carry_over`. A torch tensor and a NumPy array are the kernel's own memory, and are found at their own
-    addresses. A device array has memory of its own: what ``copy_to_host`` makes of it, and what ``cuda.Out`` or an
-    argument of an extension gets after the kernel, are copies, which count as not written.
+    ``trifold.prototype.launch`` stages half types in float32; its rounding of a kernel's numbers counts as written, see
+    :func:`carry_over`. A torch tensor and a NumPy array are the kernel's own memory, at their own addresses. A device
+    array has separate memory: the result of ``copy_to_host``, and arrays that ``cuda.Out`` or an argument of an
+    extension fills after the kernel, are copies, which count as not written.
 
     Args:
-        begin: the address; the memory must be there, as that of a tensor is while the tensor lives.
-        size: how many bytes.
+        begin: the address; the memory must be accessible, as a living tensor's is.
+        size: the number of bytes.
 
     Raises:
         ValueError: ``size`` is negative.
@@ -47,7 +47,7 @@ def written(begin: int, size: int) -> bytes:
 
 
 def carry_over(staged: Tensor, result: Tensor) -> None:
-    """Count the elements of ``result``, into which those of ``staged`` were copied, as written where those were.
+    """Count the elements of ``result``, copied from those of ``staged``, as written where those were.
 
     Args:
         staged: contiguous, on the CPU, written by a kernel.

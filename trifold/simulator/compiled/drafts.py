@@ -1,5 +1,5 @@
-"""Drafts of kernels for the types of their arguments. They are made in a process of their own, since Numba's CUDA types
-are out of reach where its simulator is on; a draft is kept beside the builds, so that a later process asks for none."""
+"""Drafts of kernels for the types of their arguments. They are made in a separate process, since Numba's CUDA types are
+unavailable where its simulator is on; a draft is cached with the builds, for later processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DraftParameter:
 
 @dataclass(frozen=True)
 class Draft:
-    """A kernel in C++: as :class:`trifold.draft.kernel.DraftedKernel`, and the prototype's name."""
+    """A kernel in C++: as :class:`trifold.draft.kernel.DraftedKernel`, with the prototype's name."""
 
     name: str
     text: str
@@ -46,13 +46,13 @@ class Draft:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a kernel is not drafted."""
+    """The reason why a kernel cannot be drafted."""
 
     reason: str
 
 
 def draft_of(request: Request) -> Draft | Refusal:
-    """The draft of a request: from the cache, or made now."""
+    """The draft for a request: from the cache, or made now."""
     path = builds.builds_folder().parent / "drafts" / f"{request.digest(_drafter())}.json"
     try:
         answer = json.loads(path.read_text(encoding="utf-8"))
@@ -71,7 +71,7 @@ def draft_of(request: Request) -> Draft | Refusal:
 
 @cache
 def _drafter() -> str:
-    """What else decides a draft: the drafter's own sources, and the versions of what it asks."""
+    """What a draft depends on besides the request: the drafter's own sources, and the versions of its dependencies."""
     folder = Path(__file__).parents[2]
     files = [*sorted((folder / "draft").glob("*.py")), *sorted(Path(__file__).parent.glob("*.py"))]
     digest = hashlib.sha256(f"{sys.version} {version('numba')}".encode())
@@ -82,7 +82,7 @@ def _drafter() -> str:
 
 @dataclass
 class _Process:
-    """The process that drafts, and what it is asked and answers."""
+    """The process that drafts, with its requests and answers."""
 
     process: subprocess.Popen[bytes]
     asked: IO[bytes]
@@ -105,7 +105,7 @@ class _Process:
 
 @cache
 def _process(_of: int) -> _Process:
-    """That of this process, whose number is given: a forked one has its own."""
+    """The drafting process of the process with this id: a forked one has its own."""
     command = [sys.executable, "-P", "-m", "trifold.draft.simulated"]
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
@@ -117,7 +117,7 @@ def _process(_of: int) -> _Process:
     return made
 
 
-# The simulator is off in it, and tools that follow child processes have nothing to look at there.
+# It runs without the simulator, and without tools that follow child processes.
 _NOT_PASSED_ON = {"NUMBA_ENABLE_CUDASIM", "TRIFOLD_SIMULATOR", "COVERAGE_PROCESS_START", "PYTHONSTARTUP"}
 
 

@@ -1,4 +1,4 @@
-"""Kernels that were to run compiled and run in the interpreter, and why: a line names them when the process ends."""
+"""Records kernels that ran in the interpreter instead of compiled, and why; a line lists them when the process ends."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from trifold.errors import TrifoldError
 
 
 class FallbackError(Exception):
-    """The launch runs in the interpreter, for a reason."""
+    """A launch has to run in the interpreter, for this reason."""
 
 
 class NotCompiledError(TrifoldError):
-    """A kernel that was to run compiled, and in the interpreter not at all."""
+    """A kernel cannot run compiled, and may not run in the interpreter."""
 
 
 _reasons: dict[tuple[str, str, int], str] = {}  # by name, file and line
@@ -38,7 +38,7 @@ def refused() -> Iterator[None]:
 
 
 def note(function: FunctionType, reason: str) -> None:
-    """A launch of this kernel runs in the interpreter. The first reason is kept.
+    """Note that a launch of this kernel runs in the interpreter. The first reason is kept.
 
     Raises:
         NotCompiledError: it may not (:func:`refused`).
@@ -60,7 +60,7 @@ def interpreted() -> dict[str, str]:
 
 
 def line() -> str:
-    """What the user is told; "" if all kernels ran compiled."""
+    """The report for the user; "" if all kernels ran compiled."""
     parts = [f"{kernel} ({reason})" for kernel, reason in interpreted().items()]
     return f"trifold.simulator: in the interpreter: {'; '.join(parts)}" if parts else ""
 

@@ -1,4 +1,4 @@
-"""What the checks find in a compiled kernel, in the prototype's terms: an array's element by all of its indices."""
+"""Findings in compiled kernels, in the prototype's terms: an array's element by all of its indices."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Outside:
         return cls(_SPACES[space], operation, array, at, tuple(along[::2]), tuple(along[1::2]))
 
     def finding(self, kernel: str, seed: int) -> Finding:
-        """In the words of engine/core/finding.cpp."""
+        """The message, worded as in engine/core/finding.cpp."""
         pairs = enumerate(zip(self.indices, self.lengths, strict=True))
         axis, index, length = next((axis, i, n) for axis, (i, n) in pairs if not 0 <= i < n)
         shape = f"({', '.join(map(str, self.lengths))}{',' if len(self.lengths) == 1 else ''})"
@@ -64,7 +64,8 @@ def _where(access: Access) -> str:
 
 
 def with_functions(finding: Finding, functions: Sequence[tuple[str, int, int]]) -> Finding:
-    """The finding, with the functions of its accesses, which what waits does not say, and with Python's names of files.
+    """The finding, with the functions of its accesses, which waiting threads do not report, and with Python's file
+    names.
 
     Args:
         functions: file, first and last line of each.
@@ -93,7 +94,7 @@ def _function_at(access: Access, functions: Sequence[tuple[str, int, int]]) -> s
 def with_all_indices(
     finding: Finding, arrays: Mapping[str, np.ndarray[Any, Any]], shapes: Mapping[str, Sequence[int]]
 ) -> Finding:
-    """The finding, with the element of an array of several dimensions named by all indices."""
+    """The finding, with all indices of an element of a multidimensional array."""
     if len(finding.index) != 1:
         return finding
     (flat,) = finding.index
@@ -109,7 +110,7 @@ def with_all_indices(
 
 
 def _indices_in(array: np.ndarray[Any, Any], flat: int) -> tuple[int, ...] | None:
-    """The indices of the element so many elements after the array's lowest address; None: there is none."""
+    """The indices of the element at this offset from the array's lowest address; None if there is none."""
     low, _ = np.lib.array_utils.byte_bounds(array)
     rest = low + flat * array.itemsize - array.ctypes.data
     indices = [0] * array.ndim

@@ -1,4 +1,4 @@
-"""The kernels of a process that run compiled, each for the types of its arguments."""
+"""The compiled kernels of a process, one per list of argument types."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _Ran = tuple[Native, Functions]
 
 
 class Compiled:
-    """The kernels of a process, each for the types of its arguments."""
+    """The compiled kernels of a process, one per list of argument types."""
 
     def __init__(self) -> None:
         self._known: WeakKeyDictionary[FunctionType, dict[tuple[object, ...], Native | str]] = WeakKeyDictionary()
-        # What launches without checks of simple arguments have run.
+        # Launches that may be repeated: without checks, and with simple arguments.
         self._ran: WeakKeyDictionary[FunctionType, dict[tuple[object, ...], _Ran]] = WeakKeyDictionary()
 
     def launch(
@@ -49,11 +49,11 @@ class Compiled:
         *,
         again: bool,
     ) -> bool:
-        """Whether it ran; otherwise the interpreter has to, and the reason is noted. ``again``: later launches of
-        arguments of the same types need nothing else (:meth:`again`).
+        """Whether the launch was run; otherwise the interpreter must run it, and the reason is noted. ``again``: later
+        launches with arguments of the same types may use :meth:`again`.
 
         Raises:
-            KernelFault, LaunchError: as of the interpreter.
+            KernelFault, LaunchError: as in the interpreter.
         """
         function = kernel.fn
         where = kernel.grid_dim, kernel.block_dim, kernel.dynshared_size
@@ -85,7 +85,7 @@ class Compiled:
         return True
 
     def again(self, kernel: Any, arguments: Sequence[Any], options: Options) -> Callable[[], None] | None:
-        """A launch like one that ran before, without checks and of arguments of the same types; None: there is none."""
+        """A repeatable launch without checks, with arguments of the same types; None if there is none."""
         ran = self._ran.get(kernel.fn)
         if ran is None or not is_plain(options) or (simple := _simple(kernel, arguments)) not in ran:
             return None
@@ -95,8 +95,8 @@ class Compiled:
 
 
 def _simple(kernel: Any, arguments: Sequence[Any]) -> tuple[object, ...] | None:
-    """What decides how a launch goes, of arguments that pass as they are: numbers, and arrays of the host that share no
-    memory; None: they are not."""
+    """The key of a repeatable launch, if the arguments can be passed unchanged: numbers, and host arrays that share no
+    memory; otherwise None."""
     if kernel._debug or kernel.extensions or hasattr(kernel, "signatures"):
         return None
     key: list[object] = []
@@ -121,7 +121,7 @@ def _is_number(kind: type) -> bool:
 
 
 def _key_of(staging: Staging, arguments: Sequence[Any]) -> tuple[object, ...]:
-    """What the types of the arguments depend on. (Captured arrays come after them.)"""
+    """What the types of the arguments depend on. (Captured arrays follow them.)"""
     return tuple(
         [
             (value.dtype, value.ndim, value.flags.c_contiguous, value.flags.aligned)
@@ -138,14 +138,14 @@ def _kind_of(value: Any) -> object:
 
 
 def _made(function: FunctionType, staging: Staging, arguments: Sequence[Any]) -> Native | str:
-    """The kernel, drafted; or why it is not."""
+    """The drafted kernel, or the reason why it cannot be drafted."""
     try:
         kinds = [_type_of(staging, number, argument) for number, argument in enumerate(arguments)]
         draft = draft_of(request_for(function, kinds))
         if isinstance(draft, Refusal):
             return draft.reason
         native = Native(draft)
-        native.library(PLAIN)  # which tells now if a parameter cannot be passed
+        native.library(PLAIN)  # reports unsupported parameters now
     except (FallbackError, NoTextError, BuildRefusedError, ToolchainError) as error:
         return str(error)
     return native
@@ -154,7 +154,7 @@ def _made(function: FunctionType, staging: Staging, arguments: Sequence[Any]) ->
 def _type_of(staging: Staging, number: int, argument: Any) -> types.Type:
     value, name = staging.values[number], staging.names[number]
     if not isinstance(value, np.ndarray):
-        if isinstance(argument, _CAST):  # by a signature of the kernel's
+        if isinstance(argument, _CAST):  # by the kernel's signature
             return getattr(types, type(argument).__name__)  # type: ignore[no-any-return]
         try:
             kind: types.Type = types.unliteral(typeof(argument))  # type: ignore[attr-defined]

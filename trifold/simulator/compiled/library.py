@@ -18,11 +18,11 @@ from trifold.simulator.compiled.drafts import Draft
 
 
 class BuildRefusedError(TrifoldError):
-    """g++ does not take what was drafted."""
+    """g++ does not compile the draft."""
 
 
 class Ended(IntEnum):
-    """How a launch ended: numbers of ``trifold::host::Ended``."""
+    """How a launch ended: values of ``trifold::host::Ended``."""
 
     WELL = 0
     BY_AN_ERROR = 1
@@ -30,7 +30,7 @@ class Ended(IntEnum):
     SUSPECTED = 3
 
 
-# The three builds of a draft: what an access is looked at for, beside its bounds.
+# The three builds of a draft differ in the checks of an access besides its bounds.
 PLAIN, SCREEN, CHECKED = "plain", "screen", "checked"
 
 _FORMATS = {
@@ -50,7 +50,7 @@ _FORMATS = {
 
 
 class Parameters:
-    """Where the values of a kernel's parameters lie, one after the other, each at a multiple of eight bytes."""
+    """The layout of a kernel's parameter values: consecutive, each at a multiple of eight bytes."""
 
     def __init__(self, draft: Draft) -> None:
         for each in draft.parameters:
@@ -68,7 +68,7 @@ class Parameters:
 
 
 class Library:
-    """One build of a draft. One OS thread at a time launches."""
+    """One build of a draft. Only one OS thread may launch at a time."""
 
     def __init__(self, draft: Draft, form: str) -> None:
         self._draft = draft
@@ -77,7 +77,7 @@ class Library:
 
     @cached_property
     def _library(self) -> ctypes.CDLL:
-        """Loaded; built before, if the build cache does not have it.
+        """Load the library; build it first unless the build cache has it.
 
         Raises:
             BuildRefusedError: g++ fails.
@@ -106,20 +106,20 @@ class Library:
         return Path(self._library._name)
 
     def launch(self, shape: Any, shared: int, values: Sequence[Any], arrays: Any = None, count: int = 0) -> Ended:
-        """How it ended; ``arrays`` are ``trifold::screen::Given``, of a screen."""
+        """Launch; returns how it ended. ``arrays`` are ``trifold::screen::Given``, for a screen."""
         library = self._library
         self.parameters.set(values)
         return Ended(library.trifold_simulated_launch(shape, shared, self.parameters.pointers, arrays, count))
 
     @property
     def message(self) -> str:
-        """Why the last launch did not end well."""
+        """The error of the last launch."""
         message: bytes = self._library.trifold_simulated_message()
         return message.decode(errors="replace")
 
 
 def _tail(draft: Draft, form: str) -> str:
-    """What the library exports, appended to the draft."""
+    """The functions that the library exports, appended to the draft."""
     names = ",".join(each.name for each in draft.parameters)
     types = ", ".join(each.type for each in draft.parameters)
     block = _by_regions(draft) if form == PLAIN and draft.by_regions else "nullptr"
@@ -140,7 +140,7 @@ TRIFOLD_EXPORT const char* trifold_simulated_message() {{
 
 
 def _by_regions(draft: Draft) -> str:
-    """What runs a block. Where the lengths of all arrays are equal, compilers know that from a version of its own: a
+    """The function that runs a block. If the lengths of all arrays are equal, a separate version lets compilers know: a
     condition on one of them then guards the accesses of all."""
     alike: dict[tuple[str, int], list[str]] = {}
     for each in draft.parameters:

@@ -1,4 +1,4 @@
-"""The memory of a launch's arrays: its contents before the launch, and what of it nobody has written."""
+"""The memory of a launch's arrays: its contents before the launch, and which of it is unwritten."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trifold.simulator.compiled.fallbacks import FallbackError
 
 
 class Contents:
-    """The contents of the arrays that a kernel writes, before it."""
+    """The contents, before the launch, of the arrays that a kernel writes."""
 
     def __init__(self, staging: Staging, written: Iterable[int]) -> None:
         self._arrays = [staging.values[number] for number in written]
@@ -28,7 +28,7 @@ class Contents:
 
 
 class Fresh:
-    """Which elements of a launch's arrays nobody has written."""
+    """The unwritten elements of a launch's arrays."""
 
     def __init__(self, staging: Staging, arrays: Collection[int], written: Collection[int]) -> None:
         self._staging, self._arrays, self._written = staging, arrays, written
@@ -60,7 +60,7 @@ class Fresh:
 
 
 def _unwritten(array: np.ndarray[Any, Any], flags: int) -> np.ndarray[Any, Any] | None:
-    """Which elements of an array nobody has written; None: all are written, as far as is known."""
+    """The unwritten elements of an array; None: all are written, as far as known."""
     if flags & (UNINITIALISED | FILLED):
         return uninitialised.unwritten(array, whole=bool(flags & UNINITIALISED))
     if not array.flags.c_contiguous:
@@ -72,7 +72,7 @@ def _unwritten(array: np.ndarray[Any, Any], flags: int) -> np.ndarray[Any, Any] 
 
 
 class _Noted:
-    """Within it, checked launches know of elements that nobody has written, which hold another pattern meanwhile."""
+    """Within it, checked launches know which elements are unwritten; these hold another pattern meanwhile."""
 
     def __init__(self, masked: dict[int, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]) -> None:
         self._masked = [(array, mask) for array, mask in masked.values()]

@@ -1,8 +1,8 @@
 """Launches of compiled kernels: each is drafted and built for the types of its arguments, once.
 
-With all checks a launch runs the screen (trifold/cpu/screen.h). What that suspects is run again, from the same
-contents of its arrays, in the build with all checks, whose findings are the launch's. An order of threads that is not
-the natural one runs in that build, too: the others have the natural order.
+With all checks a launch runs the screen (trifold/cpu/screen.h). Suspected errors are confirmed by running it again,
+from the same contents of its arrays, in the build with all checks, whose findings are the launch's. Orders of threads
+other than the natural one also use that build: the others have the natural order.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from trifold.simulator.settings import Options
 
 ALL = frozenset({"race", "uninitialised", "bounds"})
 NONE = frozenset({"bounds"})
-_MOST_FALSE_ALARMS = 3  # after which a kernel is not screened any more
+_MOST_FALSE_ALARMS = 3  # after which a kernel is no longer screened
 
-# Of CUDA's own names, those whose meaning the screen knows. What else a kernel uses may order its accesses.
+# The names of CUDA that the screen supports. Others may order accesses.
 _KNOWN_TO_THE_SCREEN = re.compile(
     r"__(?:global|device|forceinline|shared)__|__syncthreads|__(?:popc|ffs|clz|brev)(?:ll)?|__\w+_rn|__double_as_\w+|"
     r"__shfl(?:_up|_down|_xor)?_sync|__(?:ballot|all|any)_sync"
@@ -44,19 +44,19 @@ _UNKNOWN_TO_THE_SCREEN = re.compile(r"dynamic_shared|cooperative_groups|volatile
 
 
 def is_screened(text: str) -> bool:
-    """Whether the screen sees all that orders the accesses of a draft."""
+    """Whether the screen supports everything that orders the accesses of a draft."""
     names = set(_CUDA_NAME.findall(text))
     if "__shared__" in names and "element<'p'" in text:  # a function may be passed a shared array
         return False
     return all(_KNOWN_TO_THE_SCREEN.fullmatch(name) for name in names) and _UNKNOWN_TO_THE_SCREEN.search(text) is None
 
 
-Functions = Sequence[tuple[str, int, int]]  # files, and first and last lines, of those that run
+Functions = Sequence[tuple[str, int, int]]  # files, with first and last lines, of the functions that run
 Where = tuple[Dim3, Dim3, int]
 
 
 def goes_on(options: Options) -> bool:
-    """Whether an access out of bounds may be skipped, which only the interpreter does."""
+    """Whether an out-of-bounds access may be skipped, which only the interpreter does."""
     return options.keep_going or any(each.kind == "out-of-bounds" for each in settings.accepted.all())
 
 
@@ -100,11 +100,11 @@ class Native:
         return self.libraries[form]
 
     def _values(self, arguments: Sequence[Any]) -> list[Any]:
-        """What the C++ kernel's parameters get, of numbers and arrays."""
+        """The values of the C++ kernel's parameters, from numbers and arrays."""
         return [take(arguments[number]) for number, take in self._takes]
 
     def _shape(self, grid: Dim3, block: Dim3) -> Any:
-        """As ``launch_simulated`` in trifold/cpu/simulated_kernel.h has it."""
+        """Laid out as for ``launch_simulated`` in trifold/cpu/simulated_kernel.h."""
         shape = self._shapes.get((grid, block))
         if shape is None:
             shape = self._shapes[grid, block] = (ctypes.c_uint * 7)(*grid, *block, int(self._cooperative))
@@ -120,9 +120,9 @@ class Native:
     ) -> None:
         """
         Raises:
-            KernelFault: a check found a mistake.
-            LaunchError: the kernel was ended, as one that takes too long.
-            FallbackError: what was found is for the interpreter to describe.
+            KernelFault: a check found an error.
+            LaunchError: the kernel was ended, for example after too long a time.
+            FallbackError: only the interpreter can describe the finding.
         """
         for number in self.written:
             if staging.flags[number] & READ_ONLY:
@@ -130,7 +130,7 @@ class Native:
         grid, block, shared = where
         given = [
             value if isinstance(value, np.ndarray) else argument
-            for value, argument in zip(staging.values, arguments, strict=False)  # captured arrays come after them
+            for value, argument in zip(staging.values, arguments, strict=False)  # captured arrays follow them
         ]
         launch = _Launch(staging, self._values(given), self._shape(grid, block), shared, options, functions)
         natural = options.seed == 0 and options.schedules == 1
@@ -144,7 +144,7 @@ class Native:
             self._run_checked(launch)
 
     def launch_again(self, arguments: Sequence[Any], where: Where, options: Options, functions: Functions) -> None:
-        """Without checks, of numbers and arrays as an earlier launch had them. Raises as :meth:`launch`."""
+        """Without checks, with numbers and arrays like those of an earlier launch. Raises as :meth:`launch`."""
         grid, block, shared = where
         library = self.library(PLAIN)
         ended = library.launch(self._shape(grid, block), shared, self._values(arguments))
@@ -161,7 +161,7 @@ class Native:
     def _report_end(
         self, ended: Ended, library: Library, restore: Contents | None, options: Options, functions: Functions
     ) -> None:
-        """Raise what ended a launch that ran without checks, or with the screen."""
+        """Raise the error that ended a launch without checks, or with the screen."""
         if ended == Ended.BY_AN_ERROR:
             raise LaunchError(library.message)
         if restore is not None and goes_on(options):
@@ -187,7 +187,7 @@ class Native:
         self.false_alarms += 1
 
     def _run_checked(self, launch: _Launch) -> None:
-        """Every schedule from the same contents; what the first one leaves stays."""
+        """Run every schedule from the same contents; the results of the first one are kept."""
         options = launch.options
         library = self.library(CHECKED)
         runtime.accepted.suppress(options.suppressions)
@@ -238,7 +238,7 @@ class Native:
 
 
 def _taking(parameter: DraftParameter) -> Callable[[Any], Any]:
-    """What a C++ kernel's parameter gets of an argument."""
+    """The value of a C++ kernel's parameter for an argument."""
     dimension = parameter.dimension
     match parameter.kind:
         case "value":

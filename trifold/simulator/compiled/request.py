@@ -1,7 +1,8 @@
-"""What a drafting process must know of a kernel: its text, the types of its arguments, and what its names stand for.
+"""The description of a kernel for a drafting process: its text, the types of its arguments, and the values of its
+names.
 
-The process imports nothing of the user's. A function travels as its text; a module or an object of the user's as the
-attributes that are asked for; of Numba's CUDA vocabulary, whose objects are the simulator's here, the names travel.
+The process imports nothing of the user's. A function is sent as its text; a module or an object of the user's as the
+attributes that are used; Numba's CUDA objects, which are the simulator's here, by name.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _PLAIN = (bool, int, float, complex, str, type(None), np.generic, np.dtype, type
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a name stands for.
+    """The value of a name.
 
     ``kind``: "plain" (``value`` is a pickle), "module" (its name), "cuda" (a dotted name in numba.cuda), "function"
     (the number of a :class:`FunctionText`), "member" (of an enumeration: its name, its own, its value, and whether it
@@ -40,12 +41,12 @@ class Meaning:
 
     kind: str
     value: Any
-    text: str = ""  # that tells values apart, where pickles of equal values may differ
+    text: str = ""  # distinguishes values, since pickles of equal values may differ
 
 
 @dataclass(frozen=True)
 class FunctionText:
-    """A function of the kernel's: ``lines`` as in its file, from ``first_line`` on; ``source`` where it is."""
+    """A function of the kernel: ``lines`` as in its file, from ``first_line`` on; ``source`` is its location."""
 
     name: str
     path: str
@@ -75,7 +76,7 @@ def request_for(function: FunctionType, argument_types: Sequence[types.Type]) ->
     """The request for a kernel's draft.
 
     Raises:
-        NoTextError: its text, or that of a function that it calls, is not there.
+        NoTextError: its text, or that of a function that it calls, is not available.
     """
     request = Request(argument_types=tuple(argument_types))
     _Describing(request).function(function)
@@ -83,7 +84,7 @@ def request_for(function: FunctionType, argument_types: Sequence[types.Type]) ->
 
 
 def path_of(file: str) -> str:
-    """The file of a function as compiled code names it: from the root on, as g++ runs elsewhere."""
+    """The file of a function as named in compiled code: relative to the root, since g++ runs in another folder."""
     return os.path.abspath(file) if os.path.isfile(file) else file
 
 
@@ -130,13 +131,13 @@ class _Describing:
             return Meaning("tuple", tuple(self._meaning(each, ()) for each in value))
         if callable(value) and _top(getattr(value, "__module__", None) or "") in _SHARED:
             try:
-                return Meaning("plain", pickle.dumps(value))  # by its name; repr() may have an address
+                return Meaning("plain", pickle.dumps(value))  # by its name; repr() may contain an address
             except (pickle.PicklingError, AttributeError, TypeError):
                 return Meaning("opaque", getattr(value, "__name__", type(value).__name__))
         return self._object(value, paths)
 
     def _object(self, value: Any, paths: Iterable[tuple[str, ...]]) -> Meaning:
-        """A module or an object of the user's, of which attributes are used."""
+        """A module or an object of the user's whose attributes are used."""
         attributes: dict[str, list[tuple[str, ...]]] = {}
         for path in paths:
             if path:
@@ -156,7 +157,7 @@ def _top(module: str) -> str:
 
 
 def _names(function: FunctionType, tree: ast.AST) -> Iterable[tuple[str, Any, list[tuple[str, ...]]]]:
-    """What a function's text names outside of itself: the name, its value, and the attributes that are asked of it."""
+    """The names outside a function that its text uses: the name, its value, and the attributes used of it."""
     paths: dict[str, list[tuple[str, ...]]] = {}
     for node in ast.walk(tree):
         path: list[str] = []
@@ -178,7 +179,7 @@ def _names(function: FunctionType, tree: ast.AST) -> Iterable[tuple[str, Any, li
 
 
 def _cuda_name(value: Any) -> str | None:
-    """The dotted name in numba.cuda of what the simulator has in its place; None: it is nothing of numba.cuda's."""
+    """The dotted name in numba.cuda of one of the simulator's objects; None if it is not numba.cuda's."""
     cuda = sys.modules["numba.cuda"]
     if value is cuda:
         return ""

@@ -1,6 +1,6 @@
-"""Compiles a rewritten function and puts objects into its constants, where the tree holds marks for them.
+"""Compiles a rewritten function and puts objects into its constants, in place of marks in the tree.
 
-A constant is the fastest thing to load, and unlike a name it does not show among a kernel's variables in a debugger.
+A constant loads fastest and, unlike a name, does not appear among a kernel's variables in a debugger.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _FUTURE_FLAGS = sum({getattr(__future__, name).compiler_flag for name in __futur
 
 
 class Forward:
-    """A function that is there when marks are replaced: functions may call each other."""
+    """A function that exists when marks are replaced: functions may call each other."""
 
     function: Any
 
 
 class Objects:
-    """Objects and the marks that stand for them in a tree: constants that the compiler folds with no others."""
+    """Objects and their marks in a tree: constants that the compiler does not fold with others."""
 
     def __init__(self) -> None:
         self._objects: list[Any] = []
@@ -55,7 +55,7 @@ class Objects:
 
 
 def is_rewritten(function: FunctionType) -> bool:
-    """Whether a function is, or is nested in, one that was rewritten."""
+    """Whether a function was rewritten, or is nested in one that was."""
     constants = function.__code__.co_consts
     return bool(constants) and constants[-1] is _REWRITTEN
 
@@ -64,7 +64,7 @@ def compile_function(node: ast.FunctionDef | ast.Lambda, original: FunctionType)
     """A function of the rewritten node with the original's globals, cells and defaults; marks are still in it."""
     code = original.__code__
     inner: ast.stmt = node if isinstance(node, ast.FunctionDef) else ast.Expr(node)
-    # Its free variables stay free within a function that has them as parameters. That function is never run.
+    # Its free variables stay free within an outer function that has them as parameters and is never run.
     parameters = [ast.arg(name) for name in code.co_freevars]
     outer = ast.FunctionDef("outer", ast.arguments([], parameters, None, [], [], None, []), [inner], [])
     if sys.version_info >= (3, 12):
@@ -72,7 +72,8 @@ def compile_function(node: ast.FunctionDef | ast.Lambda, original: FunctionType)
     tree = ast.Module([ast.copy_location(outer, node)], [])
     ast.fix_missing_locations(tree)
     with warnings.catch_warnings():
-        # The source was compiled before, with its warnings, and a mark must not look like a constant that is called.
+        # The source was compiled before, with its warnings; and compilers warn about calls of constants, which marks
+        # are.
         warnings.simplefilter("ignore")
         module = compile(tree, code.co_filename, "exec", flags=code.co_flags & _FUTURE_FLAGS, dont_inherit=True)
     rewritten = _only_code(_only_code(module.co_consts).co_consts)

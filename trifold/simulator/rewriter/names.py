@@ -1,4 +1,4 @@
-"""What a name in a kernel stands for, found without running it: modules, device functions, constants, by identity."""
+"""Resolves a kernel's names without running it: to modules, device functions and constants, by identity."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from trifold.simulator.rewriter.source import Definition
 _Scoped = ast.FunctionDef | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
-# Numbers and texts that the program reads when it runs. A long integer is another object there: it stands for itself.
+# Numbers and strings are read when the program runs. A long integer, which is converted, is resolved like an object.
 _PLAIN = (int, float, bool, str)
 _LONG = 2**31
 
 
 class _Unknown:
-    """The value of an expression that only running it can tell."""
+    """The value of an expression that is only known when it runs."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"
@@ -31,7 +31,7 @@ UNKNOWN: Final = _Unknown()
 
 
 def _bindings(node: _Scoped) -> _Bindings:
-    """Of a function, its parameters included, or of a comprehension."""
+    """Names bound in a function, including its parameters, or in a comprehension."""
     collector = _Bindings()
     if isinstance(node, ast.FunctionDef | ast.Lambda):
         collector.visit_arguments(node.args)
@@ -44,12 +44,12 @@ def _bindings(node: _Scoped) -> _Bindings:
 
 
 class _Bindings(ast.NodeVisitor):
-    """What the statements of one scope bind.
+    """The names bound by the statements of one scope.
 
     Attributes:
-        number_types: names that stand for the type of an array's numbers: ``C = x.dtype.type``.
+        number_types: names for the type of an array's numbers: ``C = x.dtype.type``.
         bound: other names.
-        elsewhere: those that are other scopes'.
+        elsewhere: names of other scopes.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class _Bindings(ast.NodeVisitor):
         pass
 
     def _visit_comprehension(self, node: ast.AST) -> None:
-        for inner in ast.walk(node):  # its targets are its own, but := binds in the function
+        for inner in ast.walk(node):  # its targets are local, but := binds in the function
             if isinstance(inner, ast.NamedExpr):
                 self.bound.add(inner.target.id)
 
@@ -108,7 +108,7 @@ class _Bindings(ast.NodeVisitor):
 
 
 class Scope:
-    """The local names of a function or comprehension, and among them nested functions, and types of arrays' numbers."""
+    """The local names of a function or comprehension, the nested functions among them, and the array number types."""
 
     def __init__(self, node: _Scoped) -> None:
         bindings = _bindings(node)
@@ -136,10 +136,10 @@ class Scope:
 
 
 class Names:
-    """The names of one function: its nested scopes, then its cells, its globals and the built-ins.
+    """The names visible in one function: its nested scopes, then its cells, its globals and the built-ins.
 
-    ``is_namespace`` says of an object whether its attributes are fixed, as a module's are; ``is_device_function``
-    whether a kernel calls it as a device function.
+    ``is_namespace``: whether an object's attributes are fixed, as a module's are; ``is_device_function``: whether a
+    kernel calls an object as a device function.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Names:
 
     @contextmanager
     def scope(self, node: _Scoped) -> Iterator[None]:
-        """Within it, the node's own names hide those around it."""
+        """Within it, names of the node hide outer ones."""
         self._scopes.append(Scope(node))
         try:
             yield
@@ -172,12 +172,12 @@ class Names:
         return any(name in scope.bound for scope in self._scopes)
 
     def local_function(self, name: str) -> Definition | None:
-        """The nested function that a local name always stands for."""
+        """The nested function that a local name always refers to."""
         owner = self._owner(name)
         return owner.functions.get(name) if owner else None
 
     def is_number_type(self, name: str) -> bool:
-        """Whether a local name always stands for the type of an array's numbers."""
+        """Whether a local name always refers to the type of an array's numbers."""
         owner = self._owner(name)
         return owner is not None and name in owner.number_types
 
@@ -185,7 +185,7 @@ class Names:
         return next((scope for scope in reversed(self._scopes) if name in scope.bound), None)
 
     def resolve(self, node: ast.expr) -> Any:
-        """The object that an expression of names and attributes stands for, or UNKNOWN."""
+        """The object that an expression of names and attributes refers to, or UNKNOWN."""
         if isinstance(node, ast.Name):
             if self.is_local(node.id):
                 return UNKNOWN
@@ -197,21 +197,21 @@ class Names:
                 return UNKNOWN
             if isinstance(owner, ModuleType) or self._is_namespace(owner):
                 return getattr(owner, node.attr, UNKNOWN)
-            # Another object's attributes live: only a device function that hangs there is taken for fixed.
+            # Attributes of other objects may change: only a device function among them is considered fixed.
             value = inspect.getattr_static(owner, node.attr, UNKNOWN)
             value = value.__func__ if isinstance(value, staticmethod) else value
             return value if self._is_device_function(value) else UNKNOWN
         return UNKNOWN
 
     def resolve_for_good(self, node: ast.expr) -> Any:
-        """As :meth:`resolve`, where the program depends on the number that a name stands for."""
+        """As :meth:`resolve`, if the program depends on the number that a name refers to."""
         if isinstance(node, ast.Name):
             self._decided.add(node.id)
         return self.resolve(node)
 
     def still_hold(self) -> bool:
-        """Whether the names that were resolved still stand for the same objects, or for other plain numbers that decide
-        nothing."""
+        """Whether the resolved names still refer to the same objects, or to other plain numbers that the program does
+        not depend on."""
         for name, value in self._read.items():
             now = self._lookup(name)
             if not self._is_like(now, value) or (name in self._decided and now != value):

@@ -1,8 +1,8 @@
 """Loops that poll: they end when another thread has written something, so they must let other threads run.
 
-A loop polls when an exit of it depends on a read of memory (or an atomic) whose place stays the same from one turn to
-the next. A loop whose place moves on every turn (a grid-stride loop, a search, a linked list), or that writes the place
-itself, ends by its own work.
+A loop polls if one of its exits depends on a read of memory (or an atomic) at a location that is the same in every
+iteration. A loop whose location changes in every iteration (a grid-stride loop, a search, a linked list), or that
+writes the location itself, ends by its own work.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _Assignment = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.NamedExpr
 
 
 def polling_loops(function: ast.AST, reads_memory: Callable[[ast.AST], bool]) -> set[Loop]:
-    """The loops of ``function`` that poll; ``reads_memory`` says it of one expression, not of its parts."""
+    """The loops of ``function`` that poll; ``reads_memory`` judges one expression, without its parts."""
     loops = [node for node in ast.walk(function) if isinstance(node, Loop)]
     return {loop for loop in loops if _polls(loop, reads_memory)}
 
 
 @dataclass(frozen=True)
 class _Step:
-    """Something in a loop's body, the conditions under which it runs, and whether that is on every turn."""
+    """A part of a loop's body, the conditions under which it runs, and whether it runs in every iteration."""
 
     node: ast.AST
     conditions: tuple[ast.expr, ...]
@@ -46,7 +46,7 @@ def _polls(loop: Loop, reads_memory: Callable[[ast.AST], bool]) -> bool:
 
 
 def _steps(loop: Loop) -> Iterator[_Step]:
-    """The simple statements and assignments of a loop's own turns, those of inner loops too."""
+    """The simple statements and assignments of a loop's iterations, including those of inner loops."""
     for inner in ast.walk(loop.test if isinstance(loop, ast.While) else loop.iter):
         if isinstance(inner, ast.NamedExpr):
             yield _Step(inner, (), isinstance(loop, ast.While))
@@ -100,7 +100,7 @@ def _is_exit(node: ast.AST) -> bool:
 
 
 def _causes(exits: list[ast.expr], steps: list[_Step]) -> list[ast.expr]:
-    """All expressions that decide whether the loop ends: the exits, and what is assigned to the names in them."""
+    """All expressions that determine whether the loop ends: the exits, and the values assigned to names in them."""
     causes: list[ast.expr] = []
     queue = list(exits)
     names: set[str] = set()
@@ -118,7 +118,8 @@ def _causes(exits: list[ast.expr], steps: list[_Step]) -> list[ast.expr]:
 
 
 def _moving(loop: Loop, steps: list[_Step]) -> set[str]:
-    """Names that have another value on each turn: a loop's own target, and what is computed from an earlier turn."""
+    """Names whose value changes in every iteration: a loop's own target, and values computed from an earlier
+    iteration."""
     assigned = {name for step in steps for name in _assigned(step.node)}
     moving = _names(loop.target) if isinstance(loop, ast.For) else set()
     for step in steps:

@@ -1,4 +1,4 @@
-"""From a kernel to what the simulator runs: the kernel and all device functions that it reaches, rewritten together."""
+"""Rewrites a kernel together with all device functions that it reaches, for the simulator to run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Key = Any
 
 @dataclass(eq=False)
 class Captured:
-    """An array of the host that a kernel refers to by name; during a launch ``array`` is the kernel's view of it."""
+    """A host array that a kernel refers to by name; during a launch ``array`` is the kernel's view of it."""
 
     name: str
     host: Any
@@ -29,7 +29,7 @@ class Captured:
 
 @dataclass(frozen=True)
 class Unread:
-    """A function that runs as it is: its arithmetic is Python's."""
+    """A function that runs unchanged: its arithmetic is Python's."""
 
     function: FunctionType
     reason: str
@@ -40,11 +40,11 @@ class Program:
     """A kernel, ready to run.
 
     Attributes:
-        function: takes the kernel's arguments. It is a generator function if ``waits``.
+        function: accepts the kernel's arguments. A generator function if ``waits``.
         cooperative: it synchronises the whole grid.
-        captured: arrays that it, or a device function of it, refers to by name.
-        unread: functions among them that could not be rewritten.
-        typed: the types of its arguments may make conversions necessary.
+        captured: arrays that it, or one of its device functions, refers to by name.
+        unread: functions that could not be rewritten.
+        typed: the types of its arguments may require conversions.
         functions: file, first and last line of each function that it reaches.
     """
 
@@ -58,7 +58,7 @@ class Program:
     functions: tuple[tuple[str, int, int], ...] = ()
 
     def is_current(self) -> bool:
-        """Whether its names still stand for what they stood for when it was made."""
+        """Whether its names still refer to the same objects as when it was made."""
         return all(names.still_hold() for names in self._names)
 
 
@@ -71,7 +71,7 @@ class Builder:
 
     Args:
         vocabulary: the device's objects.
-        runtime: what rewritten code calls; its ``site`` is given the file, line and function.
+        runtime: the functions that rewritten code calls; its ``site`` gets the file, line and function.
         site: (file, line, function) -> the number of a place where threads wait.
         might_wait: whether a function without source may wait.
         as_generator: a generator function that runs such a function.
@@ -92,9 +92,9 @@ class Builder:
         called: bool = False,
         typed: Typed = lambda surveys: (None, {}),
     ) -> Program:
-        """Rewrite a kernel, or with ``called`` a device function, and all that it calls by name.
+        """Rewrite a kernel, or with ``called`` a device function, and all functions that it calls by name.
 
-        ``typed`` gives the instance to be run, and all instances: each becomes a function of its own.
+        ``typed`` has the instance to run, and all instances: each becomes a separate function.
         """
         unrewritable: dict[FunctionType, str] = {}
         while True:
@@ -178,7 +178,7 @@ class _Graph:
         )
 
     def _forward(self, key: _Key) -> Forward:
-        """The rewritten function, which is made if it is the first that wants it."""
+        """The rewritten function; made on first use."""
         if key not in self._forwards:
             self._forwards[key] = Forward()
             self._wanted.append(key)
@@ -224,5 +224,5 @@ def _lines_of(function: FunctionType) -> tuple[str, int, int]:
 
 
 def reasons(unread: Iterable[Unread]) -> str:
-    """Which functions run as they are, and why, in words."""
+    """The functions that run unchanged, and why, in words."""
     return "; ".join(f"{entry.function.__qualname__}: {entry.reason}" for entry in unread)

@@ -15,7 +15,7 @@ Definition = ast.FunctionDef | ast.Lambda
 
 
 class SourceMissing(Exception):
-    """A function's source cannot be read; the text says why."""
+    """A function's source cannot be read; the text gives the reason."""
 
 
 @dataclass
@@ -28,10 +28,10 @@ _files: dict[str, _File] = {}
 
 
 def find_definition(function: FunctionType) -> Definition:
-    """The node that ``function`` was compiled from. It is shared: whoever changes it must copy it.
+    """The node that ``function`` was compiled from. It is shared: copy it before changing it.
 
     Raises:
-        SourceMissing: exec, a .pyc alone, or a file that has changed since.
+        SourceMissing: exec, only a .pyc, or a file that has changed since.
     """
     code = function.__code__
     definitions = _file(function).definitions.get((code.co_name, code.co_firstlineno), [])
@@ -53,7 +53,7 @@ def _file(function: FunctionType) -> _File:
 
 
 def _command(name: str, function: FunctionType) -> list[str]:
-    """The text after ``python -c``."""
+    """The program text of ``python -c``."""
     words = sys.orig_argv
     if name != "<string>" or function.__globals__.get("__name__") != "__main__" or "-c" not in words:
         return []
@@ -76,8 +76,8 @@ def _parse(name: str, lines: list[str]) -> _File:
 
 
 class _Folded(ast.NodeTransformer):
-    """Puts a constant in the place of operators on constants, where CPython does: Numba sees no ``10 ** -3``, whose
-    operands are integers, but 0.001."""
+    """Folds operators on constants where CPython does: Numba sees 0.001 and not ``10 ** -3``, whose operands are
+    integers."""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         if not all(isinstance(part, _OF_CONSTANTS) for part in ast.walk(node)):

@@ -1,7 +1,7 @@
-"""What a kernel's source does, before it is changed: which calls wait for other threads, which names are the device's.
+"""Analyses a kernel's source before it is changed: which calls wait for other threads, which names are the device's.
 
-A :class:`Survey` holds one decision for each node that the rewriter changes. A :class:`Body` is one function of the
-source, the kernel itself or one nested in it; bodies form the call graph in which waiting spreads.
+A :class:`Survey` has a decision for each node that the rewriter changes. A :class:`Body` is one function of the source,
+the kernel itself or one nested in it; bodies form the call graph along which waiting propagates.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from trifold.simulator.rewriter.source import Definition
 
 
 class Unrewritable(Exception):
-    """Source that the rewriter leaves alone; the text says what and where."""
+    """Source that the rewriter leaves unchanged; the text says what and where."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A device function that waits for other threads: the scheduler answers it.
+    """A device function that waits for other threads: the scheduler returns its result.
 
     Attributes:
-        code: the number that the scheduler knows it by; None for the plain barrier.
-        parameters: names in order, each with its default, or ``...`` where it must be given.
+        code: its number for the scheduler; None for the plain barrier.
+        parameters: names in order, each with its default, or ``...`` if it is required.
     """
 
     name: str
@@ -64,24 +64,24 @@ class LocalCall:
 
 @dataclass(frozen=True)
 class DynamicCall:
-    """Of a value that only running tells: perhaps a device function."""
+    """A call of a value known only when it runs: perhaps a device function."""
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """What converts to the type of numbers that the expression gives."""
+    """The conversion to the type of numbers that the expression evaluates to."""
 
 
 @dataclass(frozen=True)
 class Inject:
-    """The object in place of the expression."""
+    """The object replaces the expression."""
 
     value: Any
 
 
 @dataclass(frozen=True)
 class Capture:
-    """An array of the host that the kernel refers to: an argument that is not passed."""
+    """A host array that the kernel refers to: an argument that is not passed."""
 
     name: str
     array: Any
@@ -89,7 +89,7 @@ class Capture:
 
 @dataclass(frozen=True)
 class Ask:
-    """The device's answer in place of the expression: a call of the object."""
+    """The device's value replaces the expression: a call of the object."""
 
     value: Any
 
@@ -98,7 +98,7 @@ Decision = Wait | DeviceCall | LocalCall | DynamicCall | Conversion | Inject | C
 
 
 class Vocabulary(Protocol):
-    """What the rewriter must know of the device's objects; all by identity."""
+    """The device's objects as far as the rewriter must know them; all by identity."""
 
     grid_sync: Operation
 
@@ -110,27 +110,27 @@ class Vocabulary(Protocol):
     def is_atomic(self, value: Any) -> bool: ...
     def is_device_array(self, value: Any) -> bool: ...
     def is_question(self, value: Any) -> bool:
-        """Whether the name alone is a question to the device, as laneid is."""
+        """Whether the name alone queries the device, as laneid does."""
 
     def called(self, value: Any) -> Any | None:
-        """What a kernel calls in place of a host function; None: the same."""
+        """What a kernel calls in place of a host function; None: the function itself."""
 
     def value(self, value: Any) -> Any | None:
-        """What a kernel sees in place of a host value; None: the same."""
+        """What a kernel sees in place of a host value; None: the value itself."""
 
     def literal(self, value: int) -> Any | None:
-        """The object of an integer literal; None: the same."""
+        """The object for an integer literal; None: the literal itself."""
 
 
 class Survey(ast.NodeVisitor):
-    """Reads one function's source.
+    """Analyses one function's source.
 
     Attributes:
-        decisions: for each node that changes.
-        bodies: of the function itself, first, and of those nested in it, by node.
+        decisions: one for each node that changes.
+        bodies: of the function itself, first, and of its nested functions, by node.
         polls: loops that wait for memory to change.
-        repeated: arithmetic in loops and nested functions: it may run any number of times on its own results.
-        in_comprehension: calls where a comprehension is evaluated, in which nothing can wait.
+        repeated: arithmetic in loops and nested functions, which may run repeatedly on its own results.
+        in_comprehension: calls in a comprehension, in which nothing can wait.
     """
 
     def __init__(self, function: FunctionType, node: Definition, vocabulary: Vocabulary) -> None:
@@ -172,7 +172,7 @@ class Survey(ast.NodeVisitor):
     visit_FunctionDef = visit_Lambda = _visit_function
 
     def _visit_comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> None:
-        self.visit(node.generators[0].iter)  # runs outside
+        self.visit(node.generators[0].iter)  # evaluated outside
         self._comprehensions += 1
         self._loops += 1
         with self.names.scope(node):
@@ -310,7 +310,7 @@ class Survey(ast.NodeVisitor):
         self.synchronises_grid |= operation is self._vocabulary.grid_sync
 
     def _reads_memory(self, node: ast.AST) -> bool:
-        """Whether evaluating this node, its parts apart, looks at memory that other threads may write."""
+        """Whether evaluating this node, without its parts, reads memory that other threads may write."""
         if isinstance(node, ast.Subscript):
             return isinstance(node.ctx, ast.Load)
         return node in self._atomics or isinstance(self.decisions.get(node), DeviceCall | LocalCall | DynamicCall)

@@ -1,6 +1,6 @@
-"""The rewritten source: what a :class:`Survey` decided, carried out on a copy of the tree.
+"""Carries out the decisions of a :class:`Survey` on a copy of the source tree.
 
-Waiting becomes ``yield``, a helper that waits ``yield from``, arithmetic that Python does otherwise than a GPU a call.
+Waiting becomes ``yield``, a helper that waits ``yield from``, arithmetic that differs between Python and a GPU a call.
 Objects are written into the tree as marks, which :mod:`link` replaces by the objects themselves: no name is added to
 the kernel's scope. Every node keeps its line and columns.
 """
@@ -31,7 +31,7 @@ from trifold.simulator.rewriter.survey import (
 
 _Node = TypeVar("_Node", bound=ast.AST)
 
-# With a literal operand on the right other than 0. Not // and %: the GPU's are other than Python's for floats.
+# Exact with a literal right operand other than 0. Not // and %, which differ from Python's for floats.
 _SAFE_AFTER_LITERAL = (ast.Div, ast.RShift)
 _GROWS_BY_ONE_BIT = (ast.Add, ast.Sub)
 _STORE_WRAPS = (ast.Add, ast.Sub, ast.Mult)
@@ -39,16 +39,16 @@ _STORE_WRAPS = (ast.Add, ast.Sub, ast.Mult)
 
 @dataclass(frozen=True)
 class Runtime:
-    """What rewritten code calls.
+    """The objects that rewritten code calls.
 
     Attributes:
         arithmetic: a function for each operator that differs from Python's.
-        indices: objects whose x, y, z are small integers; a product of two needs no care.
-        dynamic: (callee) -> what to call for it; its result goes through ``awaited``.
-        awaited: (result of a dynamic call) -> an iterator that waits if it must and returns the result.
-        conversions: [type of an array's numbers] -> what converts to it.
+        indices: objects whose x, y, z are small integers, so that products of two cannot overflow.
+        dynamic: (callee) -> what to call for it; the result is passed to ``awaited``.
+        awaited: (result of a dynamic call) -> an iterator that waits if necessary and returns the result.
+        conversions: [type of an array's numbers] -> the conversion to it.
         site: (line) -> the number of a place where threads wait.
-        poll: the request of a thread that polls.
+        poll: the request of a polling thread.
     """
 
     arithmetic: Mapping[type[ast.AST], Any]
@@ -62,7 +62,7 @@ class Runtime:
 
 @dataclass(frozen=True)
 class Conversions:
-    """Of a device function with an explicit signature: what its arguments and its result are passed through."""
+    """For a device function with an explicit signature: the conversions of its arguments and its result."""
 
     arguments: tuple[Any | None, ...]
     result: Any | None
@@ -73,10 +73,10 @@ class Transform:
 
     Args:
         waits: whether a device function or nested function waits, directly or through others.
-        function: the rewritten function of a device function that is called here.
-        captured: the holder of a host array that the kernel refers to.
-        called: the function is called by others, so that its sums may be repeated.
-        conversions: what its signature converts.
+        function: returns the rewritten form of a called device function.
+        captured: returns the holder of a host array that the kernel refers to.
+        called: the function is called by others, so that its arithmetic may be repeated.
+        conversions: those of its signature.
         casts: conversions of assigned values, by the node of the value.
     """
 
@@ -104,10 +104,10 @@ class Transform:
         self._casts = casts
         self._folded = set(self._where_folded())
         self._temporaries = 0
-        self._polling: list[ast.While | ast.For | None] = []  # each loop around, where it polls
+        self._polling: list[ast.While | ast.For | None] = []  # each enclosing loop, if it polls
 
     def run(self) -> ast.FunctionDef | ast.Lambda:
-        """The copy, without decorators, annotations and defaults: those have been evaluated already."""
+        """The copy, without decorators, annotations and defaults, which have already been evaluated."""
         for call, callee in self._survey.in_comprehension:
             if self._waits(callee):
                 raise Unrewritable(f"line {call.lineno}: a function that waits is called in a comprehension")
@@ -122,7 +122,7 @@ class Transform:
         return copy
 
     def _convert(self, function: ast.FunctionDef, conversions: Conversions) -> None:
-        """Arguments at its start, on the line that runs first anyway; the result at each return of its own."""
+        """Converts arguments at its start, on the line that runs first anyway; the result at each of its returns."""
         documented = ast.get_docstring(function, clean=False) is not None
         place = function.body[1 if documented and len(function.body) > 1 else 0]
         parameters = (*function.args.posonlyargs, *function.args.args)
@@ -150,7 +150,7 @@ class Transform:
         return result
 
     def _where_folded(self) -> Iterator[ast.expr]:
-        """Objects that the compiler would compute with, or decide by, as if they were the marks that stand for them."""
+        """Replaces objects that the compiler would compute with, or branch on, as if they were their marks."""
         for node in ast.walk(self._survey.node):
             match node:
                 case ast.BinOp(left, _, right):
@@ -297,7 +297,7 @@ class Transform:
     def _arithmetic(
         self, node: ast.AST, operator: ast.operator, left: ast.expr | None, right: ast.expr
     ) -> object | None:
-        """The function for the operator; None where Python's own does the same."""
+        """The function for the operator; None if Python's own has the same result."""
         function = self._runtime.arithmetic.get(type(operator))
         literals = [operand for operand in (left, right) if operand is not None and _literal(operand) is not None]
         if isinstance(operator, _GROWS_BY_ONE_BIT):
@@ -317,7 +317,7 @@ class Transform:
         return isinstance(value, int) and abs(value) < 2**16
 
     def _target(self, node: ast.expr) -> tuple[ast.expr, ast.expr]:
-        """A target as an expression to read and one to write; what it is made of is evaluated once."""
+        """A target as an expression to read and one to write; its parts are evaluated once."""
         if isinstance(node, ast.Name):
             return _at(node, ast.Name(node.id, ast.Load())), self._expression(node)
         assert isinstance(node, ast.Attribute | ast.Subscript)
@@ -331,7 +331,7 @@ class Transform:
         return read, write
 
     def _once(self, node: ast.expr) -> tuple[ast.expr, ast.expr]:
-        """The expression twice, evaluated the first time only."""
+        """The expression twice, evaluated only the first time."""
         if _stable(node):
             return self._expression(node), self._expression(node)
         self._temporaries += 1
@@ -371,7 +371,7 @@ def _name(place: ast.AST, name: str, context: ast.expr_context | None = None) ->
 
 
 def _own_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a function without those of functions nested in it."""
+    """The statements of a function without those of its nested functions."""
     for statement in body:
         yield statement
         if not isinstance(statement, ast.FunctionDef | ast.ClassDef):
@@ -379,7 +379,7 @@ def _own_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _bare(arguments: ast.arguments) -> ast.arguments:
-    """Parameters by name alone."""
+    """Parameters that only have names."""
 
     def bare(argument: ast.arg) -> ast.arg:
         return _at(argument, ast.arg(argument.arg, None))
@@ -405,7 +405,7 @@ def _literal(node: ast.expr) -> int | float | None:
 
 
 def _stable(node: ast.expr) -> bool:
-    """Whether evaluating the expression again gives the same and does nothing else."""
+    """Whether evaluating the expression again has the same value and no side effects."""
     match node:
         case ast.Name() | ast.Constant():
             return True
