@@ -1,1 +1,1 @@
-"""Timing an op against PyTorch, and against what the memory of the machine can do."""
+"""Times an op against PyTorch, and against the memory rate of the machine."""

@@ -1,4 +1,4 @@
-"""What is asked of a part of trifold, in figures, and what was measured: for the programs in ``benchmarks/``."""
+"""Required figures of a part of trifold, with the measured ones: for the programs in ``benchmarks/``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Figure:
-    """One thing asked for: ``measured`` must be at least or at most ``asked``."""
+    """One requirement: ``measured`` must be at least or at most ``asked``."""
 
     name: str
     asked: float
@@ -25,7 +25,7 @@ class Figure:
 
 
 def verdicts(found: Sequence[Figure]) -> str:
-    """All figures as a table, with what was missed."""
+    """All figures as a table, with the missed ones."""
     from trifold.bench.table import align
 
     rows: list[tuple[str, ...]] = [("figure", "", "asked", "measured", "")]
@@ -37,7 +37,7 @@ def verdicts(found: Sequence[Figure]) -> str:
 
 
 def write(path: Path, found: Sequence[Figure], **beside: Any) -> None:
-    """The figures as JSON, after what else is to be kept: the environment, what they were computed from."""
+    """The figures as JSON, after other data to be kept: the environment, and their inputs."""
     content = beside | {"figures": [{**asdict(figure), "met": figure.met} for figure in found]}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

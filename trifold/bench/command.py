@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trifold.cells import Device
 
 
-MORE_TO_DO = 3  # exit status: --stop-after left cases
+MORE_TO_DO = 3  # exit status: cases are left after --stop-after
 
 
 class DeviceOption(StrEnum):
@@ -116,7 +116,7 @@ def bench(
 
 
 def _compared(results: Results, before: Results, most: float) -> int:
-    """Say what became slower; 0: nothing by more than ``most``, 1: something, 2: there is nothing to compare."""
+    """Print what became slower; 0: nothing by more than ``most``, 1: something, 2: there is nothing to compare."""
     from trifold.bench import compare
 
     found, failed = compare.changes(results.rows, before.rows), compare.failures(results.rows, before.rows)
@@ -128,14 +128,14 @@ def _compared(results: Results, before: Results, most: float) -> int:
 
 
 def _begun(path: Path | None) -> Results | None:
-    """What an earlier run has written; None where there is no file yet."""
+    """The results of an earlier run; None if there is no file yet."""
     if path is None:
         raise TrifoldError("--resume: there is no file to go on with", "name it with --json")
     return Results.read(path) if path.exists() else None
 
 
 def _write(results: Results, path: Path) -> None:
-    """At no moment is there half a file: a run may be stopped at any."""
+    """The file is never incomplete: a run may be stopped at any moment."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f"{path.name}.unfinished")
     unfinished.write_text(results.to_json(), encoding="utf-8")
@@ -143,7 +143,7 @@ def _write(results: Results, path: Path) -> None:
 
 
 def _part(text: str) -> tuple[int, int]:
-    """Raises :class:`TrifoldError` where ``text`` is no part such as 2/4."""
+    """Raises :class:`TrifoldError` if ``text`` is not a part such as 2/4."""
     part, slash, parts = text.partition("/")
     if slash and part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts):
         return int(part), int(parts)
@@ -159,7 +159,7 @@ def _shapes(text: str | None) -> tuple[tuple[int, ...], ...]:
 
 
 def _shape(text: str) -> tuple[int, ...]:
-    """Raises :class:`TrifoldError` where ``text`` is no shape such as 16384x4096 or 2^20."""
+    """Raises :class:`TrifoldError` if ``text`` is not a shape such as 16384x4096 or 2^20."""
 
     def size(factor: str) -> int:
         base, power, exponent = factor.partition("^")

@@ -1,7 +1,7 @@
-"""Whether an op became slower since a file of results was written, perhaps on another machine.
+"""Whether an op became slower since a file of results was written, possibly on another machine.
 
-What is compared is the port's part of the rate at which the memory copied as many bytes in the same run: two machines
-of one kind differ in their memory's clock, and the same machine from day to day.
+The comparison uses the port's share of the rate of a memory copy of as many bytes in the same run: two machines of one
+kind differ in their memory clock, and so does one machine from day to day.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trifold.errors import TrifoldError
 
 @dataclass(frozen=True)
 class Change:
-    """The port in one case: its part of the roofline before and now."""
+    """The port in one case: its share of the roofline before and now."""
 
     row: Row
     before: float
@@ -25,12 +25,12 @@ class Change:
 
     @property
     def slower(self) -> float:
-        """The part by which it became slower; negative: faster."""
+        """The fraction by which it became slower; negative: faster."""
         return 1 - self.now.value / self.before
 
 
 def changes(now: Iterable[Row], before: Iterable[Row]) -> list[Change]:
-    """The cases that both have measured against the roofline, the one that became slowest first."""
+    """The cases that both have measured against the roofline, largest slowdown first."""
     known = {row.key: row.ratios[ROOFLINE].value for row in before if _comparable(row)}
     found = [Change(row, known[row.key], row.ratios[ROOFLINE]) for row in now if _comparable(row) and row.key in known]
     return sorted(found, key=lambda change: -change.slower)
@@ -47,10 +47,10 @@ def failures(now: Iterable[Row], before: Iterable[Row]) -> list[Row]:
 
 
 def limit(text: str) -> float:
-    """The part that ``--limit`` names: "5%" and "0.05" are the same.
+    """The fraction in ``--limit``: "5%" and "0.05" are the same.
 
     Raises:
-        TrifoldError: it is neither, or not from 0 to below 1.
+        TrifoldError: it is neither, or not in [0, 1).
     """
     try:
         value = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
@@ -62,7 +62,7 @@ def limit(text: str) -> float:
 
 
 def report(found: Sequence[Change], failed: Sequence[Row], most: float) -> str:
-    """A table of what became slower than ``most``, or a line that says that nothing did."""
+    """A table of cases slower by more than ``most``, or a line that there are none."""
     worse = [change for change in found if change.slower > most]
     lines = [f"Compared with the file: {len(found)} cases, {len(worse)} slower by more than {most:.1%}"]
     if worse:

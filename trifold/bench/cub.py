@@ -1,6 +1,6 @@
 """CUB's device functions as competitors: ``device_functions/*.cu``, built by nvcc with the CUB of its toolkit.
 
-Read from CUB 3.0.1, of CUDA 13.0. Each takes the arguments that the op itself takes:
+Read from CUB 3.0.1, of CUDA 13.0. Each has the op's own arguments:
 
 ==============================  ======================  ============================================================
 DeviceScan::InclusiveSum        x                       along the last dimension; InclusiveSumByKey of several rows
@@ -8,9 +8,8 @@ DeviceHistogram::HistogramEven  x, bins, low, high
 DeviceSegmentedReduce::ArgMax   x                       a segment for each row
 ==============================  ======================  ============================================================
 
-As a user would, each call asks for the size of the temporary storage and takes it from torch's caching allocator. The
-offsets are compiled in 32 bits, which is what CUB is fastest with: ``x`` has fewer than 2³¹ elements. There is no
-gradient.
+Like a user's code, each call queries the size of the temporary storage and allocates it from torch's caching allocator.
+Offsets are compiled in 32 bits, CUB's fastest: ``x`` has fewer than 2³¹ elements. There is no gradient.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from trifold.spec.benchmark import Arguments, Benchmark
 from trifold.spec.case import DTYPES
 
 _SOURCES = Path(__file__).with_name("device_functions")
-_LEAST_TOLERANCE = 1e-4  # of the largest number; a sum of 2²⁸ in float32 is off by a tenth of that
+_LEAST_TOLERANCE = 1e-4  # relative to the largest number; a float32 sum of 2²⁸ is off by a tenth of that
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,8 @@ class DeviceFunction:
 
     Attributes:
         source: the file in ``device_functions/``.
-        schema: of the function that it registers.
-        note: what a reader of its figures must know.
+        schema: of the registered function.
+        note: a remark for readers of its figures.
     """
 
     source: str
@@ -51,7 +50,7 @@ class DeviceFunction:
     note: str = ""
 
     def load(self) -> Callable[..., Any]:
-        """The function, built on first use; one that raises the reason where that fails."""
+        """The function, built on first use; if that fails, one that raises the reason."""
         return native(_SOURCES / self.source, self.schema)
 
 
@@ -67,11 +66,11 @@ _FUNCTIONS = {
 
 
 def function_of(benchmark: Benchmark) -> DeviceFunction:
-    """The device function with which the op of ``benchmark`` is compared.
+    """The device function that competes with the op of ``benchmark``.
 
     Raises:
-        PeerAbsent: the benchmark states none, or one that is not here, or measures a gradient; or there is no nvcc, or
-            none with CUB.
+        PeerAbsent: the benchmark states none, or one that is not available here, or measures a gradient; or there is no
+            nvcc, or none with CUB.
     """
     if benchmark.cub is None:
         raise PeerAbsent("the benchmark states no function of CUB")
@@ -86,7 +85,7 @@ def function_of(benchmark: Benchmark) -> DeviceFunction:
 
 
 def absent() -> str:
-    """Why CUB cannot be compiled here, and what to do; empty: it can."""
+    """Why CUB cannot be compiled here, with a remedy; empty if it can."""
     try:
         home = toolchain.find_nvcc().home
     except ToolchainError as error:
@@ -95,7 +94,7 @@ def absent() -> str:
 
 
 def version() -> str | None:
-    """Of the CUB in nvcc's toolkit, such as "3.0.1"; None where there is none."""
+    """The version of the CUB in nvcc's toolkit, such as "3.0.1"; None if there is none."""
     try:
         header = _header(toolchain.find_nvcc().home)
     except ToolchainError:
@@ -113,10 +112,10 @@ def _header(home: Path) -> Path | None:
 
 
 def refusal(arguments: Arguments, dtypes: Sequence[torch.dtype] = DTYPES) -> str:
-    """Why a function does not take these arguments; empty: it does.
+    """Why a function does not accept these arguments; empty if it does.
 
     Args:
-        dtypes: of tensors of which it computes what the op does.
+        dtypes: of tensors for which its results are those of the op.
     """
     args, kwargs = split(arguments)
     x = args[0] if args else kwargs.get("x")
@@ -136,10 +135,10 @@ def refusal(arguments: Arguments, dtypes: Sequence[torch.dtype] = DTYPES) -> str
 
 
 def require_agreement(function: Callable[..., Any], benchmark: Benchmark, arguments: Arguments) -> None:
-    """Call ``function`` once and compare: as the benchmark states it, else with eager PyTorch in float64.
+    """Call ``function`` once and compare its results: as the benchmark states, else with eager PyTorch in float64.
 
-    Integers must be equal; of other numbers, a difference may be a round-off of their dtype, relative to the largest
-    one, or 1e-4 of that.
+    Integers must be equal; other numbers may differ by a round-off of their dtype, relative to the largest number, or
+    by 1e-4 of that.
 
     Raises:
         ValueError: they differ.

@@ -1,7 +1,6 @@
-"""Benchmarks over shapes drawn at random, ``trifold bench --shapes random:80 --seed 1``, and what they showed.
+"""Benchmarks over shapes drawn at random, ``trifold bench --shapes random:80 --seed 1``, and their evaluation.
 
-The cases that a spec states are those that its op was tuned for. Shapes drawn with a new seed show the sizes that
-nobody listed.
+An op was tuned for the cases that its spec states. Shapes drawn with a new seed show sizes that nobody listed.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from trifold.spec.drawn import Draw, between
 
 LEAST_BYTES, MOST_BYTES = 16 << 20, 2 << 30  # of a tensor, in each dtype of the benchmark
 CPU_MOST_BYTES = 32 << 20  # so that backward of a pair of tensors moves less than trifold.bench.run.CPU_BYTES
-# Of the device's memory: at its fullest a case holds input, output, upstream gradient and saved tensors of five
-# competitors, and three copies of the roofline's.
+# Share of the device's memory: at its peak a case holds input, output, upstream gradient and saved tensors of five
+# competitors, and three copies for the roofline.
 TENSORS = 32
-TRIES = 1000  # for one shape, before fewer are drawn
+TRIES = 1000  # attempts for one shape, before fewer are drawn
 
-COPY_BYTES = 64 << 20  # from which on a case must come near the copy rate
+COPY_BYTES = 64 << 20  # from this size on a case must come near the copy rate
 LEAST_RATIO, MEDIAN_RATIO, LEAST_OF_COPY = 0.95, 1.0, 0.80
 _TARGETS = (
     Target(measure="over the fastest peer", at_least=LEAST_RATIO),
@@ -38,10 +37,10 @@ _TARGETS = (
 
 @dataclass(frozen=True)
 class Drawing:
-    """How many shapes to draw, and the seed that decides which.
+    """How many shapes to draw, and with which seed.
 
-    Each benchmark begins with the seed anew: forward and backward have the same shapes, whichever ops are measured,
-    and the first 40 of 80 are those of 40. The memory of a device cuts off the largest ones only.
+    Each benchmark starts from the seed: forward and backward have the same shapes, whichever ops are measured, and the
+    first 40 of 80 are those of 40. A device's memory only removes the largest ones.
     """
 
     count: int
@@ -52,10 +51,10 @@ class Drawing:
 
     @classmethod
     def parse(cls, shapes: str | None, seed: int | None) -> Drawing | None:
-        """What ``--shapes`` and ``--seed`` ask for; None: ``--shapes`` lists sizes.
+        """The values of ``--shapes`` and ``--seed``; None: ``--shapes`` lists sizes.
 
         Raises:
-            TrifoldError: the count is no positive number, or there is a seed and nothing to draw.
+            TrifoldError: the count is not a positive number, or there is a seed and nothing to draw.
         """
         kind, colon, count = (shapes or "").strip().partition(":")
         if kind != "random":
@@ -67,10 +66,10 @@ class Drawing:
         return cls(int(count), seed or 0)
 
     def applied(self, benchmark: Benchmark, device: torch.device) -> Benchmark:
-        """``benchmark`` over the drawn cases, with the targets of drawn ones; the host's time is not measured.
+        """``benchmark`` over the drawn cases, with the targets for drawn ones; the host's time is not measured.
 
         Raises:
-            SpecError: there is no room for one case between the limits of size.
+            SpecError: no case fits the limits of size.
         """
         cases = tuple(self._cases(benchmark, most_bytes(device)))
         if not cases:
@@ -93,15 +92,15 @@ class Drawing:
 
 
 def most_bytes(device: torch.device) -> int:
-    """Of a tensor, so that all that a case holds at once fits on ``device``."""
+    """Most bytes of a tensor such that all tensors of a case fit on ``device``."""
     if device.type == "cpu":
         return CPU_MOST_BYTES
     return int(torch.cuda.get_device_properties(device).total_memory) // TENSORS
 
 
 def _as_in_the_cases(benchmark: Benchmark, most: int) -> Draw:
-    """Each size between the smallest and the largest that a case has in its place, if a call moves ``most`` bytes or
-    fewer; an empty shape otherwise."""
+    """Each size between the smallest and the largest that a case has in its place, if a call moves at most ``most``
+    bytes; an empty shape otherwise."""
     rank = len(benchmark.cases[0].sizes)
     places = list(zip(*(case.sizes for case in benchmark.cases if len(case.sizes) == rank), strict=True))
 
@@ -114,9 +113,9 @@ def _as_in_the_cases(benchmark: Benchmark, most: int) -> Draw:
 
 
 def report(drawing: Drawing, rows: Iterable[Row]) -> str:
-    """What the drawn cases showed of each op and pass: a table, and below it each case that is too slow.
+    """The results of the drawn cases for each op and pass: a table, and below it each case that is too slow.
 
-    A ratio is the time of the fastest competitor that was timed over the port's.
+    A ratio is the time of the fastest timed competitor over the port's.
     """
     ports = [row for row in rows if row.competitor == PORT and not row.method.startswith("host")]
     passes: dict[str, list[Row]] = {}

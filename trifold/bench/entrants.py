@@ -1,4 +1,4 @@
-"""Who competes, as functions of the same arguments: eager PyTorch, torch.compile, other libraries, CUB, the Numba
+"""The competitors, as functions of the same arguments: eager PyTorch, torch.compile, other libraries, CUB, the Numba
 prototype and the port."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trifold.spec.benchmark import Arguments, Benchmark
 from trifold.spec.results import Gradients
 from trifold.workspace import OpFiles
 
-SIMULATED_BYTES = 1 << 16  # what Numba's simulator moves in about a second
+SIMULATED_BYTES = 1 << 16  # bytes that Numba's simulator moves in about a second
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class Entrant:
     Attributes:
         name: one of :data:`trifold.bench.rows.COMPETITORS`.
         function: called as ``function(*arguments)``; raises the reason if it cannot run.
-        at_most: bytes that it can be asked to move in reasonable time; none: any number.
-        own: how it makes the call of a pass that is not timed through ``function`` and autograd.
+        at_most: bytes that it can move in reasonable time; none: any number.
+        own: for a pass that is not timed through ``function`` and autograd, how it makes the call.
         overwrites: it writes into its arguments.
-        note: what a reader of its figures must know.
+        note: a remark for readers of its figures.
         absent: why it does not compete at all.
-        refusal: why it does not compete with these arguments; an empty text: it does.
+        refusal: why it does not compete with these arguments; empty if it does.
         check: called once with the arguments before it is timed; raises if it does not compute the op.
     """
 
@@ -52,7 +52,7 @@ class Entrant:
     check: Callable[[Arguments], None] | None = None
 
     def for_arguments(self, arguments: Arguments) -> Entrant:
-        """Absent, if it refuses them."""
+        """Absent, if it refuses the arguments."""
         if self.absent or self.refusal is None:
             return self
         return replace(self, absent=self.refusal(arguments))
@@ -62,7 +62,7 @@ def rivals(text: str) -> tuple[str, ...]:
     """The names in ``--against``, such as "eager,quack".
 
     Raises:
-        TrifoldError: one is not known.
+        TrifoldError: a name is unknown.
     """
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in names:
@@ -77,10 +77,10 @@ def entrants(
     """The rivals named in ``against``, in the order of :data:`trifold.bench.rows.RIVALS`, then the port.
 
     Args:
-        benchmark: states eager, what the op is called in the libraries, and CUB's function.
+        benchmark: states eager, the op's name in the libraries, and CUB's function.
         implementations: the op's own, by name.
         against: names out of :data:`trifold.bench.rows.RIVALS`.
-        without: why other libraries cannot compete here; empty: they can.
+        without: why other libraries cannot compete here; empty if they can.
     """
     found = []
     if "eager" in against:
@@ -114,7 +114,7 @@ def _cub(benchmark: Benchmark, without: str) -> Entrant:
     except PeerAbsent as error:
         return _absent(CUB, error)
 
-    def function(*args: Any, **kwargs: Any) -> Any:  # built when it is called: where no case takes it, nvcc is not run
+    def function(*args: Any, **kwargs: Any) -> Any:  # built on first call, so that nvcc only runs if a case needs it
         return found.load()(*args, **kwargs)
 
     check = functools.partial(cub.require_agreement, function, benchmark)
@@ -133,14 +133,14 @@ def _through(call: Callable[..., Any], function: Callable[..., Any]) -> Callable
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` in torch.compile's default mode, for one shape: its generated code holds the sizes."""
+    """``function`` in torch.compile's default mode, for one shape, whose sizes its generated code contains."""
     torch._dynamo.reset()
     compiled: Callable[..., Any] = torch.compile(function, dynamic=False)
     return compiled
 
 
 def implementations(files: OpFiles, device: Device, against: Collection[str]) -> dict[str, Entrant]:
-    """The port of an op and, if ``against`` names it, the prototype, which imports Numba.
+    """The port of an op and, if ``against`` has it, the prototype, which imports Numba.
 
     One that cannot be loaded raises the reason when it is called.
     """
@@ -185,14 +185,14 @@ def competitor(
     """``entrant`` on each of ``inputs``.
 
     ``plain`` calls it; ``forward`` lets it record a gradient; ``backward`` is the backward pass alone; ``forward +
-    backward`` is both. Gradients are taken with ``torch.autograd.grad``: nothing is accumulated, so that no time goes
-    into that. The gradient of a scalar is 1, as ``loss.backward()`` has it.
+    backward`` is both. Gradients are computed by ``torch.autograd.grad``, so that no time is spent accumulating them.
+    The gradient of a scalar is 1, as for ``loss.backward()``.
 
     Args:
-        entrant: who is timed.
+        entrant: the competitor to time.
         inputs: its arguments.
         which: the pass.
-        gradients: of which arguments and results; default: all floating ones.
+        gradients: for which arguments and results; default: all floating ones.
         parameters: the names of positional arguments.
     """
     stated = gradients or Gradients()
@@ -236,7 +236,7 @@ def _thunk(
     differentiable = [tensors(result)[position] for position in positions]
     upstream = [torch.ones_like(one) if one.dim() == 0 else torch.randn_like(one) for one in differentiable]
     backward = functools.partial(torch.autograd.grad, differentiable, wanted, upstream, retain_graph=True)
-    if not entrant.overwrites:  # another backward pass would meet what this one leaves
+    if not entrant.overwrites:  # another backward pass would see this one's changes
         require_all(backward(allow_unused=True), leaves)
     if which == "backward":
         return backward

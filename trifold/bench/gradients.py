@@ -1,4 +1,4 @@
-"""Which gradients a pass is timed with: of the arguments and results that the op's spec states."""
+"""The gradients with which a pass is timed: of the arguments and results that the op's spec states."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def with_gradients(files: OpFiles, spec: Any, benchmark: Benchmark) -> Benchmark:
-    """``benchmark`` with its gradients and the names of its arguments, where it does not state them itself.
+    """``benchmark`` with its gradients and the names of its arguments, unless it states them itself.
 
     Raises:
-        SpecError: the benchmark is of a backward pass and the op has no gradient, or a gradient is stated of an
-            argument that there is not.
+        SpecError: the benchmark is of a backward pass and the op has no gradient, or a gradient is stated for an
+            argument that does not exist.
     """
     op = _port(files)
     gradients = benchmark.gradients or getattr(spec, "gradients", None) or Gradients()
@@ -45,7 +45,7 @@ def with_gradients(files: OpFiles, spec: Any, benchmark: Benchmark) -> Benchmark
 
 
 def _port(files: OpFiles) -> Implementation | None:
-    """None where it cannot be loaded: the port's rows say why."""
+    """None if it cannot be loaded: the port's rows then say why."""
     from trifold.implementation import load_port
 
     try:
@@ -55,7 +55,7 @@ def _port(files: OpFiles) -> Implementation | None:
 
 
 def _parameters(benchmark: Benchmark, op: Implementation | None) -> tuple[str, ...]:
-    """Of ``call`` after the function; where none is stated, of the op's public function."""
+    """Parameters of ``call`` after the function; if none is stated, of the op's public function."""
     plain: Callable[..., Any] = Benchmark.call
     if benchmark.call is not plain:
         return tuple(inspect.signature(benchmark.call).parameters)[1:]
@@ -70,7 +70,7 @@ def split(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
 def attached(
     arguments: Arguments, gradients: Gradients, parameters: Sequence[str] = ()
 ) -> tuple[list[Any], dict[str, Any], dict[str, Tensor]]:
-    """The arguments, detached, and those of them that require a gradient, by name: ``x``, or ``xs[1]`` in a list."""
+    """The arguments, detached, and those that require a gradient, by name: ``x``, or ``xs[1]`` in a list."""
     leaves: dict[str, Tensor] = {}
 
     def attach(value: Any, parameter: str, name: str) -> Any:
@@ -91,10 +91,10 @@ def attached(
 
 
 def differentiable_results(result: Any, gradients: Gradients) -> list[int]:
-    """The positions of those that have a gradient among :func:`tensors` of ``result``.
+    """The positions of results with a gradient among :func:`tensors` of ``result``.
 
     Raises:
-        ValueError: none has, or a stated one has not.
+        ValueError: none has one, or a stated one has none.
     """
     having = [position for position, one in enumerate(tensors(result)) if one.requires_grad]
     if not having:
@@ -108,16 +108,16 @@ def differentiable_results(result: Any, gradients: Gradients) -> list[int]:
 
 
 def tensors(value: Any) -> list[Tensor]:
-    """Those in a result, lists and tuples unpacked."""
+    """The tensors in a result, with lists and tuples unpacked."""
     if isinstance(value, tuple) and all(isinstance(one, Tensor) for one in value):
-        return list(value)  # the usual one: this is a part of what is timed
+        return list(value)  # the common case, since this is part of the timed code
     if isinstance(value, list | tuple):
         return [tensor for one in value for tensor in tensors(one)]
     return [value] if isinstance(value, Tensor) else []
 
 
 def require_all(made: Sequence[Tensor | None], leaves: Mapping[str, Tensor]) -> None:
-    """Raise ValueError where an argument's gradient was not made: that pass would do less than the others'."""
+    """Raise ValueError if an argument has no gradient: that pass would do less than the others'."""
     missing = [name for name, gradient in zip(leaves, made, strict=True) if gradient is None]
     if missing:
         raise ValueError(

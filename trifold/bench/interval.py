@@ -1,8 +1,8 @@
-"""How well a median is known: confidence intervals from order statistics.
+"""Confidence intervals of medians, from order statistics.
 
-Of n independent readings, the k-th smallest and the k-th largest enclose the true median with probability
-1 − 2·P(B ≤ k − 1), where B counts heads in n fair throws (David and Nagaraja, Order Statistics, section 7.1). That
-holds for every distribution, needs no random numbers, and so gives the same interval for the same readings.
+Of n independent readings, the k-th smallest and the k-th largest enclose the true median with probability 1 − 2·P(B ≤ k
+− 1), where B counts heads in n fair throws (David and Nagaraja, Order Statistics, section 7.1). This holds for every
+distribution and needs no random numbers, so the same readings have the same interval.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median, and the ends of its 95% interval; none where readings are too few (below 6) for one."""
+    """A median, and the ends of its 95% interval; none with fewer than 6 readings."""
 
     value: float
     low: float | None = None
@@ -40,10 +40,10 @@ def median(readings: Sequence[float]) -> Estimate:
 
 
 def ratio(others: Sequence[float], own: Sequence[float]) -> Estimate:
-    """The median of ``others`` over the median of ``own``: above 1 where the own ones are smaller.
+    """The median of ``others`` over the median of ``own``: above 1 if the own ones are smaller.
 
     The interval is that of the quotients of readings taken next to each other, whose common drift cancels; there is
-    none where the two were not read in the same rounds.
+    none if the two were not read in the same rounds.
     """
     value = statistics.median(others) / statistics.median(own)
     if len(others) != len(own):

@@ -1,4 +1,4 @@
-"""The bench's own functions in C++, built by nvcc for this GPU on first use."""
+"""The bench's own C++ functions, built by nvcc for this GPU on first use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _libraries: list[torch.library.Library] = []  # registrations end with the objec
 
 @functools.cache
 def native(source: Path, schema: str) -> Callable[..., Any]:
-    """The function of ``schema`` that ``source`` implements; where it cannot be built, one that raises the reason."""
+    """The function of ``schema`` that ``source`` implements; if it cannot be built, one that raises the reason."""
     from trifold.build import build
     from trifold.workspace import OpFiles
 

@@ -33,7 +33,7 @@ from trifold.workspace import OpFiles, Workspace, import_file
 
 
 def acceptable(results: Results) -> bool:
-    """No target is missed and no port failed."""
+    """Whether no target is missed and no port failed."""
     failed = any(row.competitor == PORT and row.outcome == "failed" for row in results.rows)
     return not failed and not any(figure.passed is False for figure in results.figures)
 
@@ -61,27 +61,27 @@ def measure_ops(
     show: Callable[[str], None] = lambda part: None,
     save: Callable[[Results], None] = lambda results: None,
 ) -> Results:
-    """Measure the benchmarks of ``ops`` (all that state one where none is named).
+    """Measure the benchmarks of ``ops``; default: all that state one.
 
     Args:
-        workspace: that they belong to.
+        workspace: the workspace of the ops.
         ops: names.
         device: of the tensors.
         selection: which cases.
-        against: who competes, out of :data:`trifold.bench.rows.RIVALS`.
-        drawing: of shapes that are measured in place of those that the benchmarks list.
+        against: the competitors, from :data:`trifold.bench.rows.RIVALS`.
+        drawing: of shapes to measure in place of those that the benchmarks list.
         workers: processes that make the first calls before anything is timed, see :mod:`trifold.bench.prepare`.
-        before: what an earlier run measured on this machine: it is part of the results, and not measured again.
-        stop_after: seconds after which no further case is begun.
-        show: takes each table as soon as it is whole.
-        save: takes what there is after each case.
+        before: the results of an earlier run on this machine, which are kept and not measured again.
+        stop_after: seconds after which no further case is started.
+        show: called with each table when it is complete.
+        save: called with the results after each case.
 
     Returns:
-        What was measured, before or now, with ``"complete": False`` in its environment until that is all.
+        All results, including the earlier ones, with ``"complete": False`` in their environment until nothing is left.
 
     Raises:
-        TrifoldError: there is no GPU, no such op, none with a benchmark, ``selection`` leaves nothing, or ``before``
-            was measured otherwise.
+        TrifoldError: there is no GPU, no such op, none with a benchmark, ``selection`` leaves nothing, or ``before`` is
+            from another environment.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise TrifoldError("--device cuda: torch sees no GPU here", "use --device cpu, or see trifold doctor")
@@ -153,7 +153,7 @@ def _prepare(
     workers: int,
     show: Callable[[str], None],
 ) -> dict[tuple[str, ...], str]:
-    """Make the first calls of the tasks ``planned``; those that would end this process, too, with the reason."""
+    """Make the first calls of the tasks ``planned``; returns those that would end this process too, with the reason."""
     calls = first_calls(planned, against, device)
     if not calls:
         return {}
@@ -164,7 +164,7 @@ def _prepare(
 
 
 def _run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) -> list[Row]:
-    """A competitor's exception is its result; what is left is a GPU that no longer answers this process."""
+    """A competitor's exception is its result; only a GPU that no longer answers this process ends the run."""
     try:
         return run(task, implementations, machine)
     except RuntimeError as error:
@@ -201,11 +201,11 @@ def _tables(plans: Sequence[Plan]) -> Iterator[list[Task]]:
 
 
 def benchmarks_of(files: OpFiles) -> tuple[Benchmark, ...]:
-    """``spec.benchmarks`` of ``verify/<op>.py``, with their gradients as the spec or the wiring states them.
+    """``spec.benchmarks`` of ``verify/<op>.py``, with their gradients as stated by the spec or the wiring.
 
     Raises:
-        SpecError: the file has no ``spec``, or what it lists are no benchmarks, or two have one name, or they ask for
-            a gradient that there is not.
+        SpecError: the file has no ``spec``, or it lists something other than benchmarks, or two have one name, or they
+            need a gradient that does not exist.
     """
     module: Any = import_file(files.spec, f"trifold_bench_spec_{files.name}")
     spec: Any = getattr(module, "spec", None)

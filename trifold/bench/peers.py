@@ -1,6 +1,6 @@
-"""How other libraries compute the ops that they have too: their entry points, by name, imported when they compete.
+"""Other libraries' implementations of the ops: their entry points, by name, imported when they compete.
 
-Read from Liger-Kernel 0.8.5 and QuACK 0.6.5. Each takes the arguments that the op itself takes, contiguous:
+Read from Liger-Kernel 0.8.5 and QuACK 0.6.5. Each has the op's own arguments, contiguous:
 
 =============  ================================
 softmax        x
@@ -10,12 +10,12 @@ swiglu         gate, up
 cross_entropy  logits, target (mean reduction)
 =============  ================================
 
-A pass is timed through the library's own autograd function where a CUDA graph can hold that: the graph keeps the
-kernels and drops what the host did, so a backward pass costs what its kernels cost, those that cast or sum weight
-gradients included. Where there is none, or one that waits for the GPU, it is the library's next lower entry point, and
-the table says so. QuACK refuses float64, softmax over columns that are not a multiple of 16 bytes, and a backward pass
-of norms over more than 131,072 columns of float32; Liger's Triton kernels, except that of cross_entropy, more than
-65,536 columns: such a case fails with their reason.
+A pass is timed through the library's own autograd function if a CUDA graph can capture it: the graph keeps the kernels
+and drops the host's work, so a backward pass costs what its kernels cost, including those that cast or sum weight
+gradients. Otherwise, if there is none or it waits for the GPU, the library's next lower entry point is timed, and the
+table says so. QuACK refuses float64, softmax over columns that are not a multiple of 16 bytes, and a backward pass of
+norms over more than 131,072 columns of float32; Liger's Triton kernels, except that of cross_entropy, more than 65,536
+columns: such a case fails with their reason.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _LAYER_NORM_EPS, _RMS_NORM_EPS, _IGNORED = 1e-5, 1e-6, -100
 
 
 class PeerAbsent(TrifoldError):
-    """A library that is not installed, does not have the op, or cannot run here."""
+    """A library is not installed, does not have the op, or cannot run here."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A library's way to compute an op.
+    """A library's implementation of an op.
 
     Attributes:
-        function: of the op's arguments, differentiable unless ``own`` has the passes that need that.
-        own: for a pass that is not timed through ``function`` a function of the arguments, which makes the call.
-        overwrites: its kernels write into their arguments, so that it needs copies of its own.
-        note: what a reader of its figures must know.
+        function: of the op's arguments, differentiable unless ``own`` has the passes that need a gradient.
+        own: for each pass that is not timed through ``function``, a function of the arguments that makes the call.
+        overwrites: its kernels write into their arguments, so that it needs separate copies.
+        note: a remark for readers of its figures.
     """
 
     function: Callable[..., Any]
@@ -61,7 +61,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Package:
-    """A library that competes: what it is called on the package index, and in which version it was read."""
+    """A library that competes: its name on the package index, and the version that was read."""
 
     module: str
     distribution: str
@@ -90,7 +90,7 @@ def peer(package: str, op: str) -> Peer:
 
 
 def absent(packages: Collection[str]) -> list[str]:
-    """A line for each of ``packages`` that cannot be used here: why, and what to do."""
+    """A line for each of ``packages`` that cannot be used here: the reason and the remedy."""
     lines = []
     for package in PACKAGES:
         if package in packages:
@@ -105,7 +105,7 @@ def _load(package: str) -> None:
     wanted = PACKAGES[package]
     try:
         importlib.import_module(wanted.module)
-    except Exception as error:  # a library that is there may fail by a library of its own, in any way
+    except Exception as error:  # an installed library may fail in any way, because of a library that it uses
         absent = isinstance(error, ImportError) and error.name == wanted.module
         why = "is not installed" if absent else f"cannot be imported ({type(error).__name__}: {error})"
         raise PeerAbsent(f"{package} {why}", f"pip install {wanted.distribution}=={wanted.version}") from None
@@ -117,7 +117,7 @@ def has(package: str, op: str) -> bool:
 
 
 def versions() -> dict[str, str | None]:
-    """What is installed of each library, for the results' environment."""
+    """The installed version of each library, for the results' environment."""
     return {name: installed_version(package.distribution) for name, package in PACKAGES.items()}
 
 
@@ -127,10 +127,10 @@ def _attribute(module: str, name: str) -> Callable[..., Any]:
 
 
 # ------------------------------------------------------------------------------------------------------------- Liger
-# `liger_kernel.functional` takes the implementation that it prefers on this GPU: its Triton kernels, or on Hopper and
-# with NVIDIA's CUTLASS DSL installed its CuTe kernels where they take the size. Those are for rows of a multiple of 16
-# bytes (swiglu's: for any), of softmax and rms_norm up to 32,768 columns and of layer_norm up to 8192 (of a half type,
-# and without gradients, 32,768). Each process compiles them anew.
+# `liger_kernel.functional` selects an implementation for this GPU: its Triton kernels or, on Hopper with NVIDIA's
+# CUTLASS DSL installed, its CuTe kernels for the sizes that they support: rows of a multiple of 16 bytes (any for
+# swiglu), for softmax and rms_norm up to 32,768 columns and for layer_norm up to 8192 (for a half type without
+# gradients, 32,768). Each process compiles them again.
 
 
 def _liger_softmax() -> Peer:
@@ -148,17 +148,17 @@ def _liger_rms_norm() -> Peer:
 
 
 def _liger_swiglu() -> Peer:
-    """Backward of the Triton kernel leaves its gradients where gate and up were."""
+    """Backward of the Triton kernel overwrites gate and up with its gradients."""
     return Peer(_attribute("liger_kernel.functional", "swiglu"), overwrites=True)
 
 
 def _liger_cross_entropy() -> Peer:
-    """One kernel computes the loss and leaves the gradient where the logits were.
+    """One kernel computes the loss and overwrites the logits with the gradient.
 
-    Its autograd function counts targets with ``.item()``, which a graph cannot hold: what is timed is the kernel, as
-    Liger's fused linear layer calls it, and the sum over rows.
+    Its autograd function counts targets with ``.item()``, which a graph cannot capture: the kernel is timed as Liger's
+    fused linear layer calls it, with the sum over rows.
     """
-    importlib.import_module("liger_kernel.functional")  # which says where the implementations are
+    importlib.import_module("liger_kernel.functional")  # the module with the implementations
     dispatch = _attribute("liger_kernel.backends", "dispatch")
 
     def call(logits: Tensor, target: Tensor, *, gradient: bool) -> Thunk:
@@ -168,7 +168,7 @@ def _liger_cross_entropy() -> Peer:
             "cross_entropy_loss_and_grad",
             *(logits.detach(), target, None, _IGNORED),
             *(0.0, 0.0, "mean", None),  # square of the log-sum-exp, label smoothing, reduction, soft cap
-            *(count, count, 0.0),  # targets that count, the sum of their weights and of all weights
+            *(count, count, 0.0),  # number of targets that count, the sum of their weights and of all weights
             *(False, False, False, gradient),  # no further outputs
         )
         return lambda: torch.sum(loss()[0])
@@ -200,7 +200,8 @@ def _quack_rms_norm() -> Peer:
 
 
 def _quack_layer_norm() -> Peer:
-    """It has no autograd function, and takes weight and bias in float32 only: they are cast before the clock starts."""
+    """It has no autograd function, and accepts weight and bias only in float32: they are cast before the clock
+    starts."""
     layernorm_fwd = _attribute("quack.rmsnorm", "layernorm_fwd")
     layernorm_bwd = _attribute("quack.rmsnorm", "layernorm_bwd")
 
@@ -231,7 +232,8 @@ def _quack_layer_norm() -> Peer:
 
 
 def _quack_cross_entropy() -> Peer:
-    """Loss and gradient together by the kernel that computes both; it reads the logits once, its autograd twice."""
+    """Loss and gradient together by the kernel that computes both and reads the logits once; its autograd reads
+    twice."""
     cross_entropy_fwd = _attribute("quack.cross_entropy", "cross_entropy_fwd")
 
     def both(logits: Tensor, target: Tensor) -> Thunk:

@@ -1,8 +1,8 @@
-"""The results as plots: time or rate over size, one line a competitor.
+"""The results as plots: time or rate over size, one line per competitor.
 
-Where a benchmark's cases are shapes, some with more rows and fewer columns than others, a line over bytes would say
-nothing: these have a plot of their own, of the part of the roofline over the shapes in the order of the benchmark. A
-panel there has all dtypes, and an op's panels stand beside each other.
+If a benchmark's cases are shapes, some with more rows and fewer columns than others, a line over bytes would be
+meaningless: these have a separate plot, of the share of the roofline over the shapes in the order of the benchmark. A
+panel there has all dtypes, and the panels of an op are next to each other.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def by_shape(rows: Sequence[Row]) -> bool:
 
 
 def path_over_shapes(path: Path) -> Path:
-    """Where the plot over shapes lies, beside ``path``."""
+    """The path of the plot over shapes, in the same folder as ``path``."""
     return path.with_name(f"{path.stem}-shapes{path.suffix}")
 
 
@@ -47,10 +47,10 @@ def plot(results: Results, path: Path) -> list[Path]:
 
     Args:
         results: of one run.
-        path: of the plot over sizes; that over shapes lies beside it, with ``-shapes`` in its name.
+        path: of the plot over sizes; the plot over shapes is written next to it, with ``-shapes`` in its name.
 
     Returns:
-        What was written.
+        The files written.
 
     Raises:
         TrifoldError: matplotlib is not installed, or no table has two cases.
@@ -109,7 +109,7 @@ def _over_bytes(panels: Sequence[_Panel]) -> Any:
 
 
 def _over_shapes(tables: Sequence[_Panel]) -> Any:
-    """A line of panels for each op, in it a panel for each benchmark."""
+    """A row of panels for each op, with a panel for each benchmark."""
     panels: dict[str, dict[str, _Panel]] = {}
     for rows in tables:
         op, benchmark, *_ = rows[0].group
@@ -117,7 +117,9 @@ def _over_shapes(tables: Sequence[_Panel]) -> Any:
     columns = max(map(len, panels.values()))
     figure = _figure(columns, len(panels), (6.5, 3.2))
     for line, (op, benchmarks) in enumerate(panels.items()):
-        in_order = sorted(benchmarks.items(), key=lambda item: item[0] != "forward")  # whatever file came first
+        in_order = sorted(
+            benchmarks.items(), key=lambda item: item[0] != "forward"
+        )  # in a fixed order, whichever file came first
         for column, (benchmark, rows) in enumerate(in_order):
             axes = figure.add_subplot(len(panels), columns, line * columns + column + 1)
             _panel_over_shapes(axes, rows)
@@ -127,7 +129,7 @@ def _over_shapes(tables: Sequence[_Panel]) -> Any:
 
 
 def _key_of_shapes(figure: Any, rows: Sequence[Row]) -> None:
-    """One for all panels, below them: colours of competitors, strokes of dtypes."""
+    """One legend for all panels, below them: colours of competitors, strokes of dtypes."""
     from matplotlib.lines import Line2D
 
     names = [name for name in COMPETITORS if any(row.competitor == name for row in rows)]
@@ -155,7 +157,9 @@ def _panel_over_shapes(axes: Any, rows: _Panel) -> None:
     for number, dtype in enumerate(dict.fromkeys(row.dtype for row in rows)):
         for name in COMPETITORS:
             parts = {row.case: row.ratios.get(ROOFLINE) for row in rows if (row.competitor, row.dtype) == (name, dtype)}
-            heights = [100 * part.value if (part := parts.get(case)) else float("nan") for case in cases]  # nan: a gap
+            heights = [
+                100 * part.value if (part := parts.get(case)) else float("nan") for case in cases
+            ]  # nan leaves a gap
             axes.plot(range(len(cases)), heights, **_line(name), **_stroke(number))
     axes.axhline(100, color="black", linewidth=0.8, linestyle=":")
     axes.set_xticks(range(len(cases)), cases, rotation=25, ha="right")
@@ -168,7 +172,7 @@ def _line(name: str) -> dict[str, Any]:
 
 
 def _stroke(number: int) -> dict[str, Any]:
-    """Of the dtype at this position."""
+    """The stroke of the dtype at this position."""
     return {"linestyle": ("-", "--", "-.", ":")[number % 4], "markerfacecolor": None if number == 0 else "white"}
 
 

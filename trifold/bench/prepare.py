@@ -1,12 +1,12 @@
-"""First calls in several processes at once, before anything is timed: what they compile, the process that times finds.
+"""Makes first calls in several processes at once, before anything is timed, so that their compiled code is cached.
 
-Ports, the copy kernel and CUB's functions are kept in trifold's cache, what torch.compile makes in Inductor's, Triton's
-kernels in Triton's, and QuACK's in its own. Those of Liger that are written in NVIDIA's CUTLASS DSL are kept by nobody:
-the process that times compiles them itself. So it does where a first call failed here, hung, or ended its process; but
-one that left the GPU unusable is not made again, since that would end the run.
+Ports, the copy kernel and CUB's functions are cached by trifold, torch.compile's results by Inductor, Triton kernels by
+Triton, and QuACK's by QuACK. Those of Liger written in NVIDIA's CUTLASS DSL are not cached: the timing process compiles
+them itself. So it does if a first call failed here, hung, or ended its process; but a call that left the GPU unusable
+is not repeated, since that would end the run.
 
-Measured on two cores with torch 2.13: a layer_norm for CPU tensors, forward and backward, takes torch.compile 0.92 s,
-and 0.03 s where it finds what it made before.
+Measured on two cores with torch 2.13: torch.compile takes 0.92 s for a layer_norm on CPU tensors, forward and backward,
+and 0.03 s if its results are cached.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from trifold.build.cache import builds_folder, require_private
 from trifold.cells import Device
 from trifold.workspace import Workspace
 
-START_S = 120.0  # until a process has imported all: many at once read torch from a disk that is cold
-CALL_S = 240.0  # for a first call: nvcc takes longest, on a machine where every core compiles
+START_S = 120.0  # while all processes import: many at once read torch from a cold disk
+CALL_S = 240.0  # for a first call: nvcc takes longest, on a machine whose cores all compile
 
-_COMPILED = ("compile", *PACKAGES)  # the rivals that compile in their first call and keep it
+_COMPILED = ("compile", *PACKAGES)  # rivals that compile in their first call and cache the result
 
 
 @dataclass(frozen=True)
 class FirstCall:
-    """What one competitor compiles for one pass of one case, by names.
+    """What one competitor compiles for one pass of one case, by name.
 
     Attributes:
         op, benchmark, dtype, method, case: the key of a task.
-        sizes: of the case, which may be one that no spec lists.
-        competitor: a rival out of ``compile``, ``liger``, ``quack`` and ``cub``; ``port``; or ``roofline``.
+        sizes: of the case, which need not be listed in a spec.
+        competitor: a rival from ``compile``, ``liger``, ``quack`` and ``cub``; ``port``; or ``roofline``.
     """
 
     op: str
@@ -80,7 +80,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What became of the first calls: how many were made, and why the others were not."""
+    """The result of the first calls: how many were made, and why the others were not."""
 
     made: int
     failed: tuple[Failed, ...]
@@ -89,7 +89,7 @@ class Prepared:
 
     @property
     def fatal(self) -> dict[tuple[str, ...], str]:
-        """Why not to make them again, by the key of the task and the name that rows give to the competitor."""
+        """Why not to repeat them, by the key of the task and the competitor's name in the rows."""
         return {
             (*one.call.key, RIVALS.get(one.call.competitor, one.call.competitor)): one.reason
             for one in self.failed
@@ -105,7 +105,7 @@ class Prepared:
 
 
 def first_calls(planned: Sequence[Task], against: Collection[str], device: Device) -> list[FirstCall]:
-    """What measuring the tasks ``planned`` compiles, each once; what takes longest comes first."""
+    """The first calls that the tasks ``planned`` need, each once, slowest first."""
     builds = {task.op: _first_call(task, PORT) for task in reversed(planned)}
     copies = [task for task in planned if task.method not in HOST_PASSES and task.benchmark.roofline == "copy"]
     own = [_first_call(task, ROOFLINE) for task in copies[:1] if device == "cuda"]
@@ -113,7 +113,9 @@ def first_calls(planned: Sequence[Task], against: Collection[str], device: Devic
     for task in sorted(planned, key=lambda task: task.benchmark.bytes(task.case, task.dtype)):
         stated = task.benchmark.cub
         if CUB in against and stated is not None and not task.without_libraries:
-            functions.setdefault(stated.function, _first_call(task, CUB))  # the smallest: its results are compared, too
+            functions.setdefault(
+                stated.function, _first_call(task, CUB)
+            )  # the smallest, since its results are compared too
     calls: dict[tuple[object, ...], FirstCall] = {}
     for name in (name for name in _COMPILED if name in against):
         for task in planned:
@@ -132,13 +134,14 @@ def _first_call(task: Task, competitor: str) -> FirstCall:
 
 
 def compile_here() -> None:
-    """Have Inductor compile in this process, and Triton keep its kernels where others look, unless that is set.
+    """Make Inductor compile in this process, and Triton cache its kernels where other processes look, unless
+    configured.
 
-    Inductor's own processes would start with the first function that it compiles, or finds, and so while the first case
-    is timed. Inductor says where Triton keeps kernels, too, but only from its first one on.
+    Inductor's own processes would start with the first function that it compiles or loads, and so while the first case
+    is timed. Inductor also tells Triton where to cache kernels, but only from its first kernel on.
 
     Raises:
-        BuildError: trifold's cache cannot be written, or is not the user's alone.
+        BuildError: trifold's cache cannot be written, or others can write to it.
     """
     from torch._inductor import config
 
@@ -162,17 +165,17 @@ def prepare(
     call_s: float = CALL_S,
     tell: Callable[[FirstCall], None] = lambda call: None,
 ) -> Prepared:
-    """Make ``calls`` in ``workers`` processes, all of which have ended when this returns.
+    """Make ``calls`` in ``workers`` processes, which have all ended on return.
 
     Args:
         calls: what to make.
-        workspace: of the ops.
+        workspace: the workspace of the ops.
         device: of the tensors.
         workers: how many processes at a time.
-        program: what Python runs in a process, see :mod:`trifold.bench.prepare_worker`.
-        start_s: a process that is not ready after as many seconds is given up.
-        call_s: a call that is not done after as many seconds is given up, and its process with it.
-        tell: called with each call that is over.
+        program: Python's arguments in a process, see :mod:`trifold.bench.prepare_worker`.
+        start_s: seconds after which a process that is not ready is given up.
+        call_s: seconds after which an unfinished call is given up, with its process.
+        tell: called with each finished call.
     """
     compile_here()
     started = time.monotonic()
@@ -198,7 +201,7 @@ class _Worker:
     ready: bool = False
 
     def end(self) -> int:
-        """Kill it and the compilers that it started, unless it has ended; how it ended."""
+        """Kill it and the compilers that it started, unless it has ended; return how it ended."""
         self.connection.close()
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -207,7 +210,7 @@ class _Worker:
 
 @dataclass
 class _Pool:
-    """Processes that make calls; one that ends, or is given up, is replaced if it had ever become ready."""
+    """Processes that make calls; one that ends, or is given up, is replaced if it was ever ready."""
 
     command: Sequence[str]
     size: int
@@ -216,7 +219,7 @@ class _Pool:
     workers: list[_Worker] = field(default_factory=list)
 
     def outcomes(self, calls: Iterable[FirstCall]) -> Iterator[Failed]:
-        """Each call that is over; one that was made has no reason."""
+        """Each finished call; one that succeeded has no reason."""
         waiting = deque(calls)
         for _ in range(self.size):
             self._start()
@@ -239,10 +242,10 @@ class _Pool:
             process = subprocess.Popen(
                 [*self.command, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,  # what the libraries say there, they say again where they are timed
+                stdout=subprocess.DEVNULL,  # the libraries repeat their output when they are timed
                 stderr=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
-                start_new_session=True,  # Ctrl-C is for this process; and a process ends with its compilers
+                start_new_session=True,  # Ctrl-C is for this process only; and a process ends with its compilers
             )
         self.workers.append(_Worker(process, ours, time.monotonic() + self.start_s))
 
@@ -263,7 +266,7 @@ class _Pool:
             yield from self._lost(worker, waiting, "")
             return
         worker.call, worker.deadline = waiting.popleft(), time.monotonic() + self.call_s
-        with suppress(OSError):  # it has ended, which is heard next
+        with suppress(OSError):  # it has ended, which is reported next
             worker.connection.send(astuple(worker.call))
 
     def _lost(self, worker: _Worker, waiting: deque[FirstCall], reason: str) -> Iterator[Failed]:

@@ -2,7 +2,7 @@
 
     python -m trifold.bench.prepare_worker WORKSPACE DEVICE CONNECTION
 
-Through the connection, a file descriptor, it takes calls and answers each with the reason why it failed, or an empty
+Through the connection, a file descriptor, it receives calls and answers each with the reason why it failed, or an empty
 text, and with whether that left the GPU unusable for this process. It begins with an empty answer: it is ready.
 """
 
@@ -34,7 +34,7 @@ def serve(connection: Connection, workspace: Workspace, device: Device) -> None:
     from torch._inductor import config
 
     compile_here()
-    # Variants that Inductor times in a first call it times again where nothing else runs: what it finds is not kept.
+    # Inductor times variants in a first call; their results are not kept, but timed again when nothing else runs.
     settings: Any = config
     settings.autotune_local_cache = False
     known = functools.cache(lambda op: {one.name: one for one in benchmarks_of(workspace.op(op))})
@@ -61,7 +61,7 @@ def _answer(call: FirstCall, known: Mapping[str, Benchmark], workspace: Workspac
 
 
 def _make(task: Task, name: str, workspace: Workspace, device: Device) -> None:
-    """The first call of a competitor in ``task``, on inputs of its own."""
+    """The first call of a competitor in ``task``, on separate inputs."""
     place = torch.device(device)
     if name == ROOFLINE:
         for way in roofline(task.benchmark.roofline, 64, place, 1).values():

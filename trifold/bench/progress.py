@@ -1,4 +1,4 @@
-"""How far a run has come, on a terminal."""
+"""Progress of a run on a terminal."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class Report:
-    """Passes text on to ``show``, with a bar on standard error below it where that is a terminal.
+    """Passes text on to ``show``, with a bar on standard error below it if that is a terminal.
 
-    The bar is drawn between steps only, for a thread that drew it meanwhile would take its time from what is measured.
-    It is taken away while text is shown: the two may go to one terminal, and only the bar knows of the other.
+    The bar is drawn only between steps, since a thread that drew it meanwhile would disturb the timing. It is removed
+    while text is shown: both may go to one terminal, and only the bar knows.
     """
 
     def __init__(self, total: int, show: Callable[[str], None]) -> None:
@@ -38,13 +38,13 @@ class Report:
         self._show(text)
 
     def over(self, label: str) -> None:
-        """One step more is over, which has this name; it was under way beside others."""
+        """Another step with this name has finished; steps may overlap."""
         self._bar.update(self._task, description=label, advance=1)
         self._bar.start()
         self._bar.refresh()
 
     def steps(self, steps: Iterable[T], label: Callable[[T], str]) -> Iterator[T]:
-        """``steps``, one after the other, each named while it is under way."""
+        """``steps`` in order, each shown by name while it runs."""
         for step in steps:
             self._bar.update(self._task, description=label(step))
             self._bar.start()

@@ -1,4 +1,4 @@
-"""Going on where a run was cut off: what its file holds is not measured again."""
+"""Continues an interrupted run: results in its file are not measured again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from trifold.bench.rows import Figure, Results, Row
 from trifold.errors import TrifoldError
 
-# What two runs must have in common for their figures to stand in one file, beside the sources of the ops in both.
+# What two runs must have in common for their figures to share one file, besides the sources of the ops in both.
 _ALIKE = ("device", "driver", "torch", "cuda", "quick", "against", "libraries", "shapes")
 
 Key = tuple[str, str, str, str, str]
@@ -18,7 +18,7 @@ def known(before: Results | None, facts: Mapping[str, Any]) -> dict[Key, list[Ro
     """The rows of ``before`` by case and method.
 
     Args:
-        before: what an earlier run measured; None: there was none.
+        before: the results of an earlier run; None: there was none.
         facts: the environment of this run.
 
     Raises:
@@ -55,7 +55,7 @@ def of_both(before: Results | None, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merged(before: Results | None, judged: Iterable[Figure]) -> tuple[Figure, ...]:
-    """The figures ``judged`` now, after those of benchmarks that the earlier runs alone have measured."""
+    """The figures ``judged`` now, after those of benchmarks that only the earlier runs measured."""
     now = tuple(judged)
     judged_now = {(figure.op, figure.benchmark) for figure in now}
     older = () if before is None else before.figures

@@ -1,4 +1,4 @@
-"""What the memory of this machine can do, measured beside the competitors and at their number of bytes.
+"""The memory rate of this machine, measured together with the competitors and with as many bytes.
 
 ``copy`` reads as many bytes as it writes, ``write`` writes only. Each is the best of several ways, in one run.
 """
@@ -20,7 +20,7 @@ _VECTOR = 16  # bytes
 
 
 def roofline(kind: Roofline, moved: int, device: torch.device, sets: int) -> dict[str, Competitor]:
-    """The ways to move ``moved`` bytes, as competitors over ``sets`` pairs of buffers; none where nothing moves."""
+    """The ways to move ``moved`` bytes, as competitors over ``sets`` pairs of buffers; none if nothing moves."""
     if moved < 2 * _VECTOR:
         return {}
     size = moved if kind == "write" else moved // 2
@@ -52,7 +52,7 @@ def roofline(kind: Roofline, moved: int, device: torch.device, sets: int) -> dic
 
 
 def _bitwise_not(destination: Tensor, source: Tensor) -> object:
-    """Torch's elementwise kernel, as fast as a copy and there without a compiler."""
+    """Torch's elementwise kernel: as fast as a copy, and needs no compiler."""
     return torch.bitwise_not(source.view(torch.int32), out=destination.view(torch.int32))
 
 

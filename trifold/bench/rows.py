@@ -1,4 +1,4 @@
-"""What a run measured, as data: one row a competitor, case and method; and its JSON."""
+"""The results of a run as data: one row per competitor, case and method; and its JSON."""
 
 from __future__ import annotations
 
@@ -33,14 +33,13 @@ class Row:
     """One competitor in one case.
 
     Attributes:
-        op, benchmark, case, dtype: which; ``dtype`` as "float32".
-        sizes: that the case's label stands for.
+        op, benchmark, case, dtype: identify it; ``dtype`` as "float32".
+        sizes: those in the case's label.
         method: ``graph``, ``events``, ``cpu``, or ``host: ...``.
         competitor: one of :data:`COMPETITORS`, or ``roofline``.
-        bytes: that must move.
+        bytes: the number that must move.
         outcome: ``slow`` is measured too, by a single call.
-        reason: why it failed or did not run; of what was measured a remark: for the roofline the way that was the
-            fastest.
+        reason: why it failed or did not run; for measured rows a remark: for the roofline the fastest way.
         seconds, low, high: the median of ``samples`` readings, of one call, and the ends of its 95% interval.
         prepared: seconds until its first call was done, which compiles.
         ratios: the time of ``roofline`` and of each peer over this one's.
@@ -83,12 +82,12 @@ class Row:
 
     @property
     def group(self) -> tuple[str, str, str, str]:
-        """What shares a table."""
+        """The rows of one table have this in common."""
         return self.op, self.benchmark, self.dtype, self.method
 
     @property
     def key(self) -> tuple[str, str, str, str, str]:
-        """What is compared: the rows of one case and method."""
+        """Identifies rows that are compared: those of one case and method."""
         return (*self.group, self.case)
 
 
@@ -112,7 +111,7 @@ def with_ratios(rows: Sequence[Row], readings: Mapping[str, Sequence[float]] | N
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A target and what was measured of it; ``passed`` is none where too little was measured to tell."""
+    """A target and its measured value; ``passed`` is None if too little was measured."""
 
     op: str
     benchmark: str
@@ -126,14 +125,14 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """All that a run of ``trifold bench`` says."""
+    """All results of a run of ``trifold bench``."""
 
     environment: dict[str, Any]
     rows: tuple[Row, ...]
     figures: tuple[Figure, ...]
 
     def to_json(self) -> str:
-        """One line for each row and figure, so that two files can be compared."""
+        """One line per row and figure, so that two files can be compared."""
         rows = [
             {**vars(row), "ratios": {name: vars(one) for name, one in row.ratios.items()}, "gb_per_s": row.gb_per_s}
             for row in self.rows

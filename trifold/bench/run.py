@@ -25,7 +25,7 @@ CPU_BYTES = 1 << 28  # larger cases are left to a GPU
 # Readings of the host's time vary more than a GPU's: a backward pass waits for another thread, twice.
 HOST_LONGER = 6
 
-IMPLAUSIBLE = 2.0  # times the memory's rate: what is that fast has not done the work
+IMPLAUSIBLE = 2.0  # times the memory's rate: anything that fast has not done the work
 
 HOST_PASSES: dict[str, Pass] = {
     "host: no grad": "plain",
@@ -50,7 +50,7 @@ class Task:
 
     @property
     def key(self) -> tuple[str, str, str, str, str]:
-        """As :attr:`trifold.bench.rows.Row.key` of its rows."""
+        """The :attr:`trifold.bench.rows.Row.key` of its rows."""
         return self.op, self.benchmark.name, dtype_name(self.dtype), self.method, self.case.label
 
     @property
@@ -64,7 +64,7 @@ class Task:
 
     @property
     def without_libraries(self) -> str:
-        """Why other libraries cannot compete; empty: they can."""
+        """Why other libraries cannot compete; empty if they can."""
         if self.method in HOST_PASSES:
             return "its kernels are timed, not its host code"
         return "it needs a GPU" if self.method == "cpu" else ""
@@ -76,10 +76,10 @@ class Machine:
 
     Attributes:
         device: of the inputs.
-        seconds: for the readings of one case by one method, all competitors together, about; of the host's time,
-            HOST_LONGER times as long.
-        against: who competes, out of :data:`trifold.bench.rows.RIVALS`.
-        fatal: why a competitor is not called in a task, by the task's key and its name: it would end this process.
+        seconds: for all readings of one case by one method, approximately; for the host's time, HOST_LONGER times as
+            long.
+        against: the competitors, from :data:`trifold.bench.rows.RIVALS`.
+        fatal: why a competitor must not be called in a task, by the task's key and its name: it would end this process.
     """
 
     device: torch.device
@@ -97,12 +97,12 @@ class Selection:
     """Which cases to measure.
 
     Attributes:
-        text: that a task's label contains.
+        text: contained in a task's label.
         shapes: the sizes of the cases; none: all.
         dtypes: none: all that a benchmark has.
-        methods: of timing, "host" for all that begin so; none: all.
-        quick: only the first, the middle and the last case of those.
-        part: (2, 4): of those the second, the sixth and so on; the host's time belongs to the first part.
+        methods: of timing, "host" for all that begin with it; none: all.
+        quick: only the first, the middle and the last case of those selected.
+        part: (2, 4): of those selected the second, the sixth and so on; the host's time belongs to the first part.
     """
 
     text: str = ""
@@ -114,7 +114,7 @@ class Selection:
 
     @property
     def described(self) -> str:
-        """What was asked for, for a message; empty: nothing in particular."""
+        """The selection, for a message; empty if nothing was selected."""
         shapes = ["x".join(map(str, sizes)) for sizes in self.shapes]
         wanted = [f"'{word}'" for word in (self.text, *shapes, *self.dtypes, *self.methods) if word]
         return f" with {', '.join(wanted)}" if wanted else ""
@@ -142,7 +142,7 @@ EVERYTHING = Selection()
 
 
 def tasks(op: str, benchmark: Benchmark, device: Device, selection: Selection) -> Iterator[Task]:
-    """What there is to measure: each case in each dtype by each method, then the host's time of the small case."""
+    """The tasks: each case in each dtype by each method, then the host's time for the small case."""
     for task in _all_tasks(op, benchmark, device, selection):
         if selection.takes(task):
             yield task
@@ -164,7 +164,7 @@ def _all_tasks(op: str, benchmark: Benchmark, device: Device, selection: Selecti
 
 
 def run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) -> list[Row]:
-    """Time one task: the roofline's ways and all entrants round-robin, each against the others."""
+    """Time one task: the roofline's ways and all entrants round-robin."""
     moved = task.benchmark.bytes(task.case, task.dtype)
     host = task.method in HOST_PASSES
     method = _method(task.method, machine.device)
@@ -173,7 +173,7 @@ def run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) ->
     contenders = entrants(task.benchmark, implementations, machine.against, without=task.without_libraries)
     try:
         inputs = [task.benchmark.arguments(machine.device, task.dtype, task.case) for _ in range(turns.sets)]
-    except Exception as error:  # the spec's own mistake, or too little memory for this case
+    except Exception as error:  # the spec's own error, or too little memory for this case
         reason = f"its arguments cannot be made: {Failure.of(error).reason}"
         return [_not_run(task, moved, entrant.name, reason, failed=True) for entrant in contenders]
     contenders = [entrant.for_arguments(inputs[0]) for entrant in contenders]
@@ -204,7 +204,7 @@ def run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) ->
 
 
 def repeatable() -> AbstractContextManager[None]:
-    """A compiled backward pass may otherwise reuse its saved tensors' memory, and refuses to run twice."""
+    """A compiled backward pass may otherwise reuse its saved tensors' memory, and then refuses to run twice."""
     patched: AbstractContextManager[None] = functorch_config.patch(donated_buffer=False)
     return patched
 
@@ -217,7 +217,7 @@ def _method(name: str, device: torch.device) -> Method:
 
 @dataclass(frozen=True)
 class _Best:
-    """The fastest of the roofline's ways, or the first one's failure; no result where nothing moves."""
+    """The fastest of the roofline's ways, or the first one's failure; no result if nothing moves."""
 
     result: Result | None = None
     way: str = ""
@@ -232,7 +232,7 @@ class _Best:
 
 
 def _plausible(result: Result, best: Result | None) -> Result:
-    """``result``, unless it is faster than memory can be: then its kernels are not in the graph that was timed."""
+    """``result``, unless it is faster than memory: then its kernels are not in the timed graph."""
     if isinstance(result, Timing) and isinstance(best, Timing) and best.median > IMPLAUSIBLE * result.median:
         return Failure(f"{best.median / result.median:.0f} × the memory's rate: its kernels are not in the CUDA graph")
     return result
@@ -276,7 +276,7 @@ def _not_run(task: Task, moved: int, name: str, reason: str, *, failed: bool = F
 
 
 def release(device: torch.device) -> None:
-    """Give the case's buffers back: the next one has others, and a graph's memory stays with its pool."""
+    """Free the case's buffers: the next one has others, and a graph's memory stays in its pool."""
     if device.type == "cuda":
         gc.collect()
         torch.cuda.empty_cache()
@@ -285,7 +285,7 @@ def release(device: torch.device) -> None:
 
 @functools.cache
 def _set_modules_aside() -> None:
-    """What the first case imported stays: to look through it again after each case takes 0.2 s."""
+    """Exempt the first case's imports from garbage collection, which would take 0.2 s after each case."""
     gc.freeze()
 
 

@@ -16,12 +16,12 @@ _METHODS = {
     "host: forward + backward": "host time of forward + backward",
 }
 _HEAD = ("case", "competitor", "time µs", "95%", "GB/s", "roofline")
-_LONG = 1.0  # seconds until the first call is done, above which a table says so
+_LONG = 1.0  # seconds until the first call is done, above which a table reports it
 
 
 def table(rows: Sequence[Row]) -> str:
-    """One table: the rows of one op, benchmark, dtype and method. After ± stands half of the 95% interval, as a part of
-    the number before it."""
+    """One table: the rows of one op, benchmark, dtype and method. The number after ± is half of the 95% interval,
+    relative to the number before it."""
     op, benchmark, dtype, method = rows[0].group
     title = f"{op} · {benchmark} · {dtype} · {_METHODS.get(method, method)}"
     peers = [name for name in PEERS if any(name in row.ratios for row in rows)]
@@ -64,7 +64,7 @@ def _number(value: float | None, form: str) -> str:
 
 
 def align(cells: Iterable[Sequence[str]]) -> str:
-    """Columns of equal width: the first two and the last to the left, numbers to the right."""
+    """Columns of equal width: the first two and the last left-aligned, numbers right-aligned."""
     lines = [tuple(line) for line in cells]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     last = len(widths) - 1
@@ -76,7 +76,7 @@ def align(cells: Iterable[Sequence[str]]) -> str:
 
 
 def figure_lines(figures: Sequence[Figure]) -> str:
-    """PASS, FAIL or - (too little was measured to tell) for each target."""
+    """PASS, FAIL or - (too little was measured) for each target."""
     cells = [("", "op", "measured", "target", "")]
     for figure in figures:
         mark = "-" if figure.passed is None else "PASS" if figure.passed else "FAIL"
@@ -87,7 +87,7 @@ def figure_lines(figures: Sequence[Figure]) -> str:
 
 
 def preparing(rows: Iterable[Row]) -> str:
-    """How long each competitor took until its first call of each case was done: what compiling costs a run."""
+    """The total time of each competitor's first calls: the cost of compiling in a run."""
     seconds: dict[str, float] = {}
     for row in rows:
         if row.prepared is not None:

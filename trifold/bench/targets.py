@@ -19,8 +19,8 @@ def figures(op: str, benchmark: Benchmark, rows: Sequence[Row]) -> list[Figure]:
     """One figure for each target of ``benchmark``, from the rows of a run on a GPU."""
     mine = [row for row in rows if (row.op, row.benchmark) == (op, benchmark.name)]
     ours = [row for row in mine if row.competitor == PORT]
-    # A peer that failed in a case, because it does not take the size, has competed; one that is absent has not. CUB's
-    # row says why it is not run where it does not take the arguments.
+    # A peer that failed in a case, because it does not support the size, counts as competing; an absent one does not.
+    # CUB's row says why it is not run if it does not support the arguments.
     met = {(_place(row), row.competitor) for row in mine if row.outcome != "not run" or row.competitor == CUB}
     return [_figure(op, benchmark, target, ours, met) for target in benchmark.targets]
 
@@ -33,7 +33,7 @@ def _place(row: Row) -> _Place:
 
 
 def _measured(benchmark: Benchmark, target: Target, row: Row, met: Set[tuple[_Place, str]]) -> Estimate | None:
-    """What ``target`` is about, in the case of ``row``, a port's."""
+    """The value of ``target`` in the case of ``row``, a port's."""
     name = target.measure.removeprefix("over ")
     if name != FASTEST:
         return row.ratios.get(name)

@@ -12,9 +12,9 @@
     Wall time of a call on CPU tensors.
 
 In each, the competitors are timed round-robin (A B C A B C ...) in one process, so that a drift of the clock affects
-all of them. A turn by ``events``, ``host`` or ``cpu`` begins with calls that are not kept, so that what the previous
-competitor left (cold caches, a processor in a deeper sleep) is not counted. A competitor that raises fails alone; one
-whose call takes longer than ``slow_after`` seconds is read once.
+all of them. A turn by ``events``, ``host`` or ``cpu`` begins with calls that are discarded, so that the previous
+competitor's after-effects (cold caches, a processor in a deeper sleep) are not counted. A competitor that raises fails
+alone; one whose call takes longer than ``slow_after`` seconds is read once.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from trifold.bench.interval import median
 
 Method = Literal["graph", "events", "host", "cpu"]
 Thunk = Callable[[], object]
-Competitor = Callable[[], Sequence[Thunk]]  # prepares one call for each buffer set; both may raise
+Competitor = Callable[[], Sequence[Thunk]]  # prepares one call per buffer set; both may raise
 
 GRAPH_CALLS = 512  # at most, in one graph
-GRAPH_BYTES = 8 << 30  # a graph moves about this much: 2 ms on an H200, long against a replay's launch
-GRAPH_SECONDS = 4e-3  # and where a competitor is slow, its graph holds fewer calls, so that it takes about this long
-EVENTS_A_TURN = 5  # readings of one competitor, before the next one's turn
-HOST_CALLS = 20  # in a batch: far below the 1,024 launches that the driver queues before it blocks
+GRAPH_BYTES = 8 << 30  # moved by a graph, about: 2 ms on an H200, long compared to a replay's launch
+GRAPH_SECONDS = 4e-3  # for slow competitors, whose graphs hold fewer calls to take about this long
+EVENTS_A_TURN = 5  # consecutive readings of one competitor
+HOST_CALLS = 20  # per batch: far below the 1,024 launches that the driver queues before it blocks
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds a call takes.
+    """Seconds per call.
 
     Attributes:
-        readings: in the order in which they were taken: the k-th of all competitors are of one round.
-        slow: it was read once only, because a call takes so long.
+        readings: in the order in which they were taken: the k-th ones of all competitors are of one round.
+        slow: it was read only once, because a call takes so long.
         prepared: seconds until the first call was done, which compiles.
     """
 
@@ -62,7 +62,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Failure:
-    """A competitor that could not be timed, and why, in one line."""
+    """A competitor could not be timed, with the reason in one line."""
 
     reason: str
 
@@ -77,14 +77,14 @@ Result = Timing | Failure
 
 @dataclass(frozen=True)
 class Rotation:
-    """How many buffer sets there are, and how many calls go into one graph (a multiple of the sets)."""
+    """The number of buffer sets, and of calls in one graph (a multiple of the sets)."""
 
     sets: int
     calls: int
 
 
 def rotation(bytes_per_call: int, l2_bytes: int) -> Rotation:
-    """Enough buffer sets to exceed twice the L2, so that a call finds nothing of its data there.
+    """Enough buffer sets to exceed twice the L2, so that a call finds none of its data there.
 
     At most :data:`GRAPH_CALLS`: calls so small that these fit into the L2 are bound by the launch, not by memory.
     """
@@ -95,10 +95,10 @@ def rotation(bytes_per_call: int, l2_bytes: int) -> Rotation:
 
 
 def fewer_calls(calls: int, sets: int, seconds: float) -> int:
-    """How many calls a graph should hold, if ``calls`` of them over ``sets`` buffer sets took ``seconds``.
+    """The number of calls for a graph, if ``calls`` of them over ``sets`` buffer sets took ``seconds``.
 
-    As many, unless that is more than twice as long as needed: what is slow shows as well in a shorter graph, and a
-    GPU's time is dear.
+    ``calls``, unless that is more than twice as long as needed: a shorter graph suffices for slow calls, and GPU time
+    is expensive.
     """
     if seconds <= 2 * GRAPH_SECONDS:
         return calls
@@ -116,14 +116,14 @@ def measure(
     """Time the competitors by ``method``, round-robin.
 
     Args:
-        method: see the module's text.
-        competitors: for each name a function that prepares one call for each buffer set.
-        calls: how many go into one CUDA graph; only ``graph`` reads it.
-        seconds: how long all readings together may take, about.
+        method: see the module's docstring.
+        competitors: for each name a function that prepares one call per buffer set.
+        calls: the number in one CUDA graph; only used by ``graph``.
+        seconds: of all readings together, approximately.
         slow_after: a competitor whose warm call takes longer, in seconds, is read once.
 
     Returns:
-        A :class:`Timing` or a :class:`Failure` for each name, in the order given.
+        A :class:`Timing` or a :class:`Failure` for each name, in the given order.
     """
     results: dict[str, Result] = dict.fromkeys(competitors, Failure("not measured"))
     readers: dict[str, _Reader] = {}
@@ -139,10 +139,10 @@ def measure(
                     results[name] = Timing((warm,), slow=True, prepared=prepared[name])
                 else:
                     readers[name] = _reader(method, thunks, calls, pool)
-            except Exception as error:  # whatever a competitor raises is its result
+            except Exception as error:  # any exception of a competitor is its result
                 results[name] = Failure.of(error)
                 if pool is not None:
-                    pool = torch.cuda.graph_pool_handle()  # a capture that failed may still hold the one before
+                    pool = torch.cuda.graph_pool_handle()  # a failed capture may still hold the previous one
         for name, failure in _take_turns(readers, method, seconds).items():
             results[name] = failure
             del readers[name]
@@ -161,7 +161,7 @@ def _prepared(competitor: Competitor, *, on_gpu: bool) -> tuple[Sequence[Thunk],
 
 
 def _warm(thunks: Sequence[Thunk], *, on_gpu: bool) -> float:
-    """Call until all is allocated; the seconds of one more call."""
+    """Call until everything is allocated; return the seconds of one more call."""
     thunks[-1]()
     _synchronize(on_gpu)
     started = time.perf_counter()
@@ -177,8 +177,8 @@ def _synchronize(on_gpu: bool) -> None:
 
 @contextmanager
 def _place(method: Method) -> Iterator[None]:
-    """A stream of its own for ``graph``: the default stream cannot be captured, and autograd runs a backward pass
-    on the stream of its forward pass."""
+    """A separate stream for ``graph``: the default stream cannot be captured, and autograd runs a backward pass on the
+    stream of its forward pass."""
     if method != "graph":
         yield
         return
@@ -233,8 +233,8 @@ def _reader(method: Method, thunks: Sequence[Thunk], calls: int, pool: Any) -> _
 class _Replay:
     """A CUDA graph of ``calls`` calls, captured on the current stream.
 
-    The graphs of all competitors share one memory pool: they run one after the other, and nobody reads their outputs.
-    ``seconds`` is what its first replay took, by the wall clock.
+    The graphs of all competitors share one memory pool: they run one after the other, and nothing reads their outputs.
+    ``seconds`` is the wall-clock time of its first replay.
     """
 
     def __init__(self, thunks: Sequence[Thunk], calls: int, pool: Any) -> None:
@@ -278,10 +278,10 @@ def _events() -> tuple[torch.cuda.Event, torch.cuda.Event]:
 
 
 def _abandon(graph: torch.cuda.CUDAGraph, pool: Any) -> None:
-    """End a capture that is invalid already.
+    """End a capture that is already invalid.
 
-    torch then takes the stream out of it and raises, and leaves the memory pool and its generator in the capture:
-    nobody else could use that pool, or draw.
+    torch then removes the stream from the capture and raises, but leaves the memory pool and its generator in the
+    capture: nothing else could use that pool, or draw random numbers.
     """
     try:
         graph.capture_end()
@@ -294,7 +294,7 @@ def _abandon(graph: torch.cuda.CUDAGraph, pool: Any) -> None:
 
 
 class _Events:
-    """One call between two CUDA events, the GPU idle before it."""
+    """One call between two CUDA events, with an idle GPU before it."""
 
     def __init__(self, thunk: Thunk) -> None:
         self.thunk = thunk
@@ -330,7 +330,7 @@ class _Wall:
 
     def read(self) -> None:
         thunk = self.thunk
-        for _ in range(2):  # the first is not kept
+        for _ in range(2):  # the first is discarded
             _synchronize(self.on_gpu)
             started = time.perf_counter()
             for _ in range(self.calls):
@@ -344,7 +344,7 @@ class _Wall:
 
 
 def _autorange(thunk: Thunk, least: float = 2e-3) -> int:
-    """How many calls take ``least`` seconds, by doubling: a reading of the clock costs about 50 ns."""
+    """How many calls take ``least`` seconds, by doubling: reading the clock costs about 50 ns."""
     calls = 1
     while True:
         started = time.perf_counter()

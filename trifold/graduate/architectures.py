@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from trifold.build.toolchain import Nvcc
 from trifold.errors import GraduationError, ToolchainError
 
-# Ampere's data-centre GPUs and Hopper's; what is between runs the former's code, what is newer translates PTX.
+# Ampere's and Hopper's data-centre GPUs; GPUs in between run Ampere's code, newer ones translate PTX.
 DEFAULT = ("8.0", "9.0")
 
 
 @dataclass(frozen=True)
 class Targets:
-    """What nvcc compiles for.
+    """The targets of nvcc.
 
     Attributes:
         architectures: machine code, ascending: ``("8.0", "9.0")``.
-        ptx: the newest of them that has PTX which later devices can translate; empty where none has.
+        ptx: the newest of them with PTX that later devices can translate; empty if there is none.
     """
 
     architectures: tuple[str, ...]
@@ -28,12 +28,12 @@ class Targets:
 
 
 def targets(wanted: Sequence[str], nvcc: Nvcc | None) -> Targets:
-    """What ``wanted`` (the default where it is empty) means to ``nvcc``; unchecked without one.
+    """The targets ``wanted`` (default if empty), checked against ``nvcc`` if there is one.
 
-    Each may hold several, with commas, semicolons or blanks between them: ``8.0;9.0a``.
+    Each text may hold several, separated by commas, semicolons or blanks: ``8.0;9.0a``.
 
     Raises:
-        GraduationError: one has another form, or nvcc does not know it.
+        GraduationError: one has another form, or nvcc does not support it.
         ToolchainError: nvcc does not run.
     """
     names = [name for text in wanted for name in re.split(r"[,; ]+", text) if name] or list(DEFAULT)

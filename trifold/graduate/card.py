@@ -1,4 +1,4 @@
-"""CARD.md: what a graduated package holds, and how it was verified."""
+"""CARD.md: the contents of a graduated package, and how it was verified."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def card(
 
     Args:
         package, distribution: the names to import and to install.
-        ports: the ops' Python files; ``packaged`` has them as they are shipped.
+        ports: the ops' Python files; ``packaged`` has them in the form in the package.
         certificates, tolerances: by op.
-        made: where the package was made, as :func:`trifold.machine.environment.environment` says.
+        made: where the package was made, from :func:`trifold.machine.environment.environment`.
         root: the workspace, with results of ``trifold bench`` in benchmarks/results.
     """
     warnings = []
@@ -123,7 +123,7 @@ def _verified(certificate: Certificate, tolerance: Tolerance) -> str:
 
 
 def _drawn(certificate: Certificate) -> str:
-    """How many calls the checks drew, and in which dtypes the port's values were compared."""
+    """How many calls the checks drew, and the dtypes in which the port's values were compared."""
     examples = ", ".join(f"{number} ({cell})" for cell, number in certificate["examples"].items()) or "none"
     few = ", fewer than by default, which was waived" if EXAMPLES in certificate["waived"] else ""
     rows = [row for row in certificate["rows"] if (row["check"], row["implementation"]) == ("values", "port")]
@@ -141,12 +141,12 @@ def _listed(dtypes: Iterable[str]) -> str:
 
 
 def _benchmarks(root: Path, ops: Sequence[str]) -> Iterator[str]:
-    """Of each file of results that has one of the ops: where it was measured, and the largest case of each table."""
+    """For each file of results that has one of the ops: where it was measured, and the largest case of each table."""
     for path in sorted((root / _RESULTS).glob("*.json")):
         try:
             results = Results.read(path)
         except TrifoldError:
-            continue  # another program's file
+            continue  # a file of another program
         lines = [
             _line(max(ours, key=lambda row: row.bytes))
             for (op, *_), rows in groups(results.rows).items()

@@ -1,4 +1,4 @@
-"""What a graduated package's tests compare with: calls, their exact results, and how far a result may be off.
+"""The reference data of a graduated package's tests: calls, their exact results, and the accepted errors.
 
 Written as JSON, from ``verify/<op>.py`` and the reference, for :mod:`trifold.graduate.wheel_tests`.
 """
@@ -26,7 +26,7 @@ from trifold.verification.comparison import Expected
 from trifold.verification.tolerance import allowed_error
 from trifold.workspace import OpFiles
 
-# Numbers stand in a text file: results of up to so many elements, of so many calls.
+# The data is a text file: results with at most this many elements, of at most this many calls.
 _ELEMENTS = 64
 _CALLS = 24
 
@@ -62,13 +62,13 @@ def record(files: OpFiles) -> Json:
 
 @dataclasses.dataclass(frozen=True)
 class _Recording:
-    """Of the reference: the cell's implementation is not called."""
+    """Calls of the reference: the cell's implementation is not called."""
 
     files: OpFiles
     cell: Cell
 
     def results(self) -> Iterator[Json]:
-        """Results of the calls that are small enough and whose rounding is no question of overflow."""
+        """Results of calls that are small enough and do not overflow depending on rounding."""
         for call in self._calls():
             expected = Expected.of(self.cell, call)
             own, exact = expected.native, expected.exact
@@ -115,10 +115,10 @@ class _Recording:
         }
 
     def bad_call(self, bad: BadCall) -> Json:
-        """A call that must raise; ``moves`` says which of its tensors lie on the device that is tested."""
+        """A call that must raise; ``moves`` says which of its tensors are on the tested device."""
         args, kwargs = bad.make("cpu")
         places, named_places = args, kwargs
-        if "cpu" not in bad.devices:  # devices are mixed: torch's "meta" shows which tensors follow
+        if "cpu" not in bad.devices:  # for mixed devices: tensors that follow are marked by torch's "meta"
             places, named_places = bad.make("meta")
 
         def written(value: Any, place: Any) -> Any:
@@ -163,7 +163,7 @@ class _Recording:
             return {**form, "exact": own.flatten().tolist(), "allowed": None}
         want, native = exact.detach().double(), own.detach().double()
         bound = allowed_error(want, native, scale, own.dtype, multiple=self.cell.spec.multiple)
-        # Where the result is inf or nan, so it is in the dtype: rounding decides what inf is.
+        # If the result is inf or nan, it is so in the dtype too: otherwise rounding would decide.
         return {
             **form,
             "exact": torch.where(native.isfinite(), want, native).flatten().tolist(),
@@ -184,7 +184,7 @@ class _Recording:
 
 
 def _comparable(own: Tensor, exact: Tensor) -> bool:
-    """PyTorch's own result is finite exactly where the exact one is, and not near overflow."""
+    """Whether PyTorch's own result is finite exactly where the exact one is, and not near overflow."""
     if own.is_complex():
         return False
     if not own.is_floating_point():

@@ -1,4 +1,4 @@
-"""Which certificates let an op graduate."""
+"""Decides whether an op's certificate lets it graduate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trifold.verification.certificate import Certificate, currency, read_certifi
 from trifold.verification.examples import fewer
 from trifold.workspace import OpFiles, Workspace
 
-EXAMPLES = "examples"  # what is waived where a search was smaller than the default
+EXAMPLES = "examples"  # the waiver for a search with fewer examples than by default
 
 _NOT_ON_CPU = "the port cannot run on the CPU: "
 
@@ -23,7 +23,7 @@ def require_certificate(
     Args:
         workspace, files: the op.
         contents: its files as they will be shipped, by their paths in the workspace.
-        waived: what it may lack: ``cuda``, ``examples``.
+        waived: permitted gaps: ``cuda``, ``examples``.
 
     Raises:
         GraduationError: there is none, or it is another op's, stale, failed, does not cover a device, or had fewer
@@ -62,6 +62,6 @@ def require_certificate(
 
 
 def not_on_cpu(certificate: Certificate) -> str:
-    """Why the op's port has no build for the CPU; empty where it has one."""
+    """Why the op's port has no build for the CPU; empty if it has one."""
     reasons = [row["reason"] for row in certificate["rows"] if row["reason"].startswith(_NOT_ON_CPU)]
     return str(reasons[0]).removeprefix(_NOT_ON_CPU) if reasons else ""

@@ -95,7 +95,7 @@ def graduate(
 
 
 def _report(checked: Checked, json_file: Path | None, about: dict[str, Sources]) -> None:
-    """Print what was checked, and write it; ``about`` is what is known of its sources here."""
+    """Print the result of the check, and write it; ``about`` has facts about its sources here."""
     import torch
 
     from trifold.graduate.backend.abi import FLOOR
@@ -120,7 +120,7 @@ def _report(checked: Checked, json_file: Path | None, about: dict[str, Sources])
 
 @contextmanager
 def _status() -> Iterator[Callable[[str], None]]:
-    """What runs now, in one line that goes away; nothing where nobody watches."""
+    """The current step, in one line that disappears; nothing unless on a terminal."""
     console = Console()
     if not console.is_terminal:
         yield lambda text: None

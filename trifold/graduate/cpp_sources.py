@@ -12,12 +12,12 @@ from trifold.workspace import OpFiles
 
 ENGINE_ROOT = INCLUDE_ROOT.parent / "engine"
 
-# What only checked builds call: their accesses of memory.
+# Used only by checked builds, for their memory accesses.
 _LEFT_OUT = {"instrumentation.cpp"}
 
 
 def engine_files() -> dict[str, Path]:
-    """The sources of what runs kernels on the CPU, by their paths in a graduated package's ``csrc/engine``."""
+    """The sources of the runtime for kernels on the CPU, by their paths in a graduated package's ``csrc/engine``."""
     folders = ("core", "cpu")
     found = [path for folder in folders for path in sorted((ENGINE_ROOT / folder).iterdir())]
     if not found:
@@ -30,10 +30,10 @@ def engine_files() -> dict[str, Path]:
 
 
 def own_sources(files: OpFiles) -> tuple[Path, ...]:
-    """Binding and header, and the files beside or below them that these include, directly or not.
+    """Binding and header, and the files in or below their folder that these include, directly or not.
 
     Raises:
-        GraduationError: one of them is a file elsewhere, for which the package has no place.
+        GraduationError: one of them is elsewhere, and has no place in the package.
     """
     folder = files.binding.parent
     found: dict[Path, None] = {}

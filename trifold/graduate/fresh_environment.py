@@ -1,4 +1,4 @@
-"""A virtual environment with the torch that runs here, what torch needs, and nothing else."""
+"""A virtual environment with the running torch and its dependencies, and nothing else."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from typing import Any
 from trifold.errors import GraduationError, ToolchainError
 from trifold.graduate.names import distributions
 
-# The tests of a package run for seconds; on a busy machine for minutes.
+# A package's tests take seconds; on a busy machine minutes.
 _LIMIT_S = 1800.0
-# Variables that would let something of ours in, or that change what torch writes where.
+# Variables that would make trifold importable, or change torch's cache folders.
 _LEFT_OUT = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_PRELOAD")
 
 _PROBE = """
@@ -49,17 +49,17 @@ print(json.dumps({
 
 @dataclass(frozen=True)
 class Environment:
-    """Where a wheel is tried."""
+    """The environment in which a wheel is tested."""
 
     folder: Path
     python: Path
 
     def install(self, wheel: Path) -> None:
-        """Raises ``GraduationError`` where pip refuses the wheel."""
+        """Raises ``GraduationError`` if pip refuses the wheel."""
         pip(["--python", str(self.python), "install", "--no-index", "--no-deps", str(wheel)])
 
     def probe(self, package: str) -> dict[str, Any]:
-        """Import ``package`` and look around: ``trifold`` (whether it could be imported), ``namespace``, ``torch``;
+        """Import ``package`` and report: ``trifold`` (whether it could be imported), ``namespace``, ``torch``;
         ``declared`` and ``implemented``: the types of each op's operators, in Python and in its libraries.
 
         Raises:
@@ -74,10 +74,10 @@ class Environment:
         return facts
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Python with ``arguments``, away from the user's folders and variables.
+        """Run Python with ``arguments``, isolated from the user's folders and variables.
 
         Raises:
-            GraduationError: it does not end.
+            GraduationError: it does not end in time.
         """
         environment = {name: value for name, value in os.environ.items() if name not in _LEFT_OUT}
         environment |= {"TORCHINDUCTOR_CACHE_DIR": str(self.folder / "inductor"), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -101,7 +101,7 @@ class Environment:
 
 @contextmanager
 def fresh_environment() -> Iterator[Environment]:
-    """Raises ``ToolchainError`` where the running torch was not installed by pip, so that its files are not known."""
+    """Raises ``ToolchainError`` if the running torch was not installed by pip, so that its files are unknown."""
     with tempfile.TemporaryDirectory(prefix="trifold-fresh-") as name:
         folder = Path(name)
         venv.EnvBuilder(with_pip=False, symlinks=True).create(folder)
@@ -114,7 +114,7 @@ def fresh_environment() -> Iterator[Environment]:
 
 
 def pip(arguments: list[str]) -> str:
-    """Run pip, without a network; what it printed.
+    """Run pip, without a network; return its output.
 
     Raises:
         ToolchainError: this Python has no pip.
@@ -136,7 +136,7 @@ def pip(arguments: list[str]) -> str:
 
 
 class PipFailed(GraduationError):
-    """pip failed; ``log`` is what it printed."""
+    """pip failed; ``log`` is its output."""
 
     def __init__(self, log: str) -> None:
         super().__init__(last_line(log))

@@ -34,7 +34,7 @@ from trifold.workspace import OpFiles, Workspace
 Tell = Callable[[str], None]
 
 _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-# What the build printed, among what pip says.
+# The build's own output, within pip's.
 _SAID = re.compile(r"^ {6}(.*)$", re.MULTILINE)
 _ERROR = re.compile(r"^\s*(?:\w+\.)*(\w*Error): (.+)")
 # The build backend is a module of the package that it builds.
@@ -47,9 +47,9 @@ class Graduated:
 
     Attributes:
         folder: the source package; ``dist`` in it has wheel and sdist.
-        wheel: as it was checked, in its final place.
-        without_cuda: why the wheel has no CUDA part; empty where it has one.
-        reverified: by op, what :func:`~trifold.graduate.reverify.reverify` ran before the wheel was built.
+        wheel: the checked wheel, in its final place.
+        without_cuda: why the wheel has no CUDA part; empty if it has one.
+        reverified: by op, the checks of :func:`~trifold.graduate.reverify.reverify` before the wheel was built.
     """
 
     folder: Path
@@ -71,26 +71,26 @@ def graduate(
     allow_unverified: Collection[str] = (),
     tell: Tell = lambda text: None,
 ) -> Graduated:
-    """Make a source package in the new folder ``out``, build its wheel, and try that in a fresh environment.
+    """Make a source package in the new folder ``out``, build its wheel, and test that in a fresh environment.
 
-    Before it is built, a sample of each op's checks runs anew: :func:`~trifold.graduate.reverify.reverify`.
+    Before the build, a sample of each op's checks runs again: :func:`~trifold.graduate.reverify.reverify`.
 
     Args:
         ops: names, at least one.
-        out: appears only if everything went well.
-        workspace: of the ops.
+        out: created only if everything succeeded.
+        workspace: the workspace of the ops.
         name: of the package; default: the ops' names and ``kernels``.
         version: of the package.
-        local_version: the wheel's version also names its build, as ``+cu13`` or ``+cpu``: so that both can lie in one
+        local_version: add a label of the build to the wheel's version, ``+cu13`` or ``+cpu``, so that both fit into one
             index.
         arch: architectures for the CUDA part; default: :data:`trifold.graduate.architectures.DEFAULT`.
-        allow_unverified: what the certificates may lack: ``cuda``, ``examples`` (as many as by default).
-        tell: is told what runs, in a few words.
+        allow_unverified: permitted gaps of the certificates: ``cuda``, ``examples`` (fewer than by default).
+        tell: called with a short text for each step.
 
     Raises:
-        GraduationError: a certificate does not hold, an op fails as it is verified anew, a name is refused, ``out``
+        GraduationError: a certificate does not hold, an op fails when verified again, a name is refused, ``out``
             exists, or the wheel fails its tests.
-        WorkspaceError, SchemaError, SpecError: an op is not whole.
+        WorkspaceError, SchemaError, SpecError: an op is incomplete.
         ToolchainError, BuildError: it cannot be built here.
     """
     chosen = workspace.select(ops)
@@ -135,8 +135,8 @@ def graduate(
 
 
 def _contents(workspace: Workspace, files: OpFiles) -> dict[str, bytes]:
-    """The five files, what their C++ includes and what the port imports from beside it, read once: what is verified is
-    what is shipped."""
+    """The five files, the files that its C++ includes and the modules that its port imports from its folder, read once,
+    so that the verified files are those that are shipped."""
     every = dict.fromkeys((*files, *cpp_sources.own_sources(files), *shared_modules(files.port)))
     return {str(path.relative_to(workspace.root)): path.read_bytes() for path in every}
 
@@ -147,19 +147,19 @@ def _cases(files: OpFiles, tell: Tell) -> object:
 
 
 def _require_whole(files: OpFiles) -> None:
-    """The port executes, and has function and operator of the op's name."""
+    """The port can be executed, and has a function and an operator with the op's name."""
     try:
         load_port(files)
     except TrifoldError:
         raise
-    except Exception as error:  # whatever the user's file raises
+    except Exception as error:  # any exception of the user's file
         raise GraduationError(
             f"{files.port} cannot be executed: {type(error).__name__}: {error}", "correct it"
         ) from None
 
 
 def _require_separate(chosen: Sequence[OpFiles]) -> None:
-    """Two ops of one package define no operator of the same name."""
+    """No two ops of a package define an operator of the same name."""
     owner: dict[str, str] = {}
     for files in chosen:
         for operator in load_port(files).operators.schemas:
@@ -172,7 +172,7 @@ def _require_separate(chosen: Sequence[OpFiles]) -> None:
 
 
 def _build(stage: Path, cuda: bool, tell: Tell) -> Path:
-    """Write the sdist into ``dist`` and build the wheel from it, with both hashes beside them; the wheel."""
+    """Write the sdist into ``dist`` and build the wheel from it, with a file of both hashes; returns the wheel."""
     dist = stage / "dist"
     dist.mkdir()
     environment_of_build = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
@@ -192,7 +192,7 @@ def _build(stage: Path, cuda: bool, tell: Tell) -> Path:
 
 
 def _build_error(log: str, stage: Path) -> BuildError:
-    """The compiler's errors, else the last error of Python's; the whole log is kept."""
+    """The compiler's errors, else Python's last error; the whole log is kept."""
     with tempfile.NamedTemporaryFile("w", prefix="trifold-graduate-", suffix=".log", delete=False) as kept:
         kept.write(log)
     said = "\n".join(_SAID.findall(log))
@@ -206,7 +206,7 @@ def _build_error(log: str, stage: Path) -> BuildError:
 
 @contextmanager
 def _readable_errors(out: Path) -> Iterator[None]:
-    """What goes wrong with files becomes a sentence with a remedy."""
+    """Turns file system errors into messages with a remedy."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The names that a graduated package may have: what pip, PyPI and Python's ``import`` all accept."""
+"""Checks names of graduated packages: pip, PyPI and Python's ``import`` must all accept them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from trifold.errors import GraduationError
 
-# What every graduated package has beside its ops.
+# Names in every graduated package besides those of its ops.
 OWN_MODULES = ("lib", "package", "ports", "sources", "tests")
 
 
@@ -56,7 +56,7 @@ def _problem(name: str, module: str) -> str:
 
 
 def require_ops(ops: Sequence[str]) -> None:
-    """Raise ``GraduationError`` where an op has the name of what every package has."""
+    """Raise ``GraduationError`` if an op's name is one that every package uses otherwise."""
     for op in ops:
         if op in OWN_MODULES:
             raise GraduationError(
@@ -66,7 +66,7 @@ def require_ops(ops: Sequence[str]) -> None:
 
 
 def require_version(text: str) -> str:
-    """``text`` in its normal form. Raises ``GraduationError`` where it is no version, or has a local label."""
+    """``text`` in its normal form. Raises ``GraduationError`` if it is not a version, or has a local label."""
     try:
         version = Version(text)
     except InvalidVersion:

@@ -1,5 +1,5 @@
-"""Python files of a workspace's ``ports/`` in a graduated package: as they were verified, but for where they have
-trifold.port, and their examples."""
+"""Python files of a workspace's ``ports/`` in a graduated package: as verified, except for the import of trifold.port
+and for their examples."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _IMPORT_TRIFOLD = re.compile(r"\bimport\b.*\btrifold\b")
 
 @dataclass(frozen=True)
 class SharedFile:
-    """A Python file that ports share: they import it with a leading dot.
+    """A Python file shared by ports, which import it with a leading dot.
 
     Attributes:
-        shown: where the user has it, for messages.
+        shown: its path as shown to the user.
         text: as verified.
-        place: below ``ports``, in the workspace and in the package: ``_norms.py``.
+        place: its path below ``ports``, in the workspace and in the package: ``_norms.py``.
     """
 
     shown: Path
@@ -37,7 +37,7 @@ class SharedFile:
         """The text for the package; ``shared`` are the places of all such files.
 
         Raises:
-            GraduationError: its name could be an op's, or it imports what the package will not have.
+            GraduationError: its name could be an op's, or it imports a module that the package lacks.
         """
         if not self.place.parts[0].startswith("_"):
             raise GraduationError(
@@ -61,7 +61,7 @@ class PortFile:
 
     Attributes:
         op: its name.
-        shown: where the user has it, for messages.
+        shown: its path as shown to the user.
         text: as verified.
     """
 
@@ -77,7 +77,7 @@ class PortFile:
             shared: the places of the package's shared files.
 
         Raises:
-            GraduationError: it imports what the package will not have, or has no function of the op's name.
+            GraduationError: it imports a module that the package lacks, or has no function of the op's name.
         """
         self.function()
         if _PORT not in _imports_of_port(self._tree(), self.shown, PurePosixPath(f"{self.op}.py"), shared):
@@ -97,7 +97,7 @@ class PortFile:
         return "\n".join(map(example, vendored(self.text, in_ports()).split("\n")))
 
     def function(self) -> ast.FunctionDef:
-        """The op's public function. Raises ``GraduationError`` where there is none."""
+        """The op's public function. Raises ``GraduationError`` if there is none."""
         for node in self._tree().body:
             if isinstance(node, ast.FunctionDef) and node.name == self.op:
                 return node
@@ -116,7 +116,7 @@ class PortFile:
         for node in _imports(self._tree()):
             bound = {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
             if bound & names:
-                if isinstance(node, ast.ImportFrom) and node.level:  # the stub lies in the folder above
+                if isinstance(node, ast.ImportFrom) and node.level:  # the stub is in the parent folder
                     node.module = f"ports.{node.module}"
                 imports.append(ast.unparse(node))
         return tuple(imports), signature
@@ -136,17 +136,17 @@ def _imports(tree: ast.Module) -> list[ast.Import | ast.ImportFrom]:
 
 
 def _modules(tree: ast.Module) -> set[str | None]:
-    """Those from which names are imported."""
+    """The modules from which names are imported."""
     return {node.module for node in _imports(tree) if isinstance(node, ast.ImportFrom)}
 
 
 def _imports_of_port(
     tree: ast.Module, shown: Path, place: PurePosixPath, shared: Collection[PurePosixPath]
 ) -> set[str]:
-    """The modules of trifold.port that the file at ``place`` below ``ports`` imports.
+    """The modules of trifold.port imported by the file at ``place`` below ``ports``.
 
     Raises:
-        GraduationError: it imports what a graduated package will not have.
+        GraduationError: it imports a module that a graduated package lacks.
     """
     found = set()
     for node in _imports(tree):

@@ -1,4 +1,4 @@
-"""Before a wheel is built, a sample of the checks runs again, on calls that no earlier run has drawn."""
+"""Runs a sample of the checks again before a wheel is built, on calls that no earlier run has drawn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trifold.verification.verify import verify
 from trifold.verification.watch import InWords
 from trifold.workspace import Workspace
 
-# What a wrong kernel fails first; the rest of the matrix asks for minutes.
+# The checks that a wrong kernel fails first; the rest of the matrix would take minutes.
 CHECKS = ("values", "gradients", "repeatable", "findings")
 EXAMPLES = 20
 
@@ -28,16 +28,16 @@ Reverified = dict[str, Any]
 def reverify(
     workspace: Workspace, certificates: Mapping[str, Certificate], tell: Callable[[str], None] = lambda text: None
 ) -> dict[str, Reverified]:
-    """Verify a sample of each op with a seed of its own, where its certificate says that it was and this machine can.
+    """Verify a sample of each op with a new seed, on those devices of its certificate that this machine has.
 
     Args:
         workspace: of the ops.
         certificates: by op; current.
-        tell: is told what runs.
+        tell: called with a short text for each step.
 
     Returns:
-        By op, what its certificate is to say: ``seed``, ``examples``, ``checks``, ``devices`` (none where the machine
-        has none of the certificate's) and ``cases``.
+        By op, an addition to its certificate: ``seed``, ``examples``, ``checks``, ``devices`` (none if the machine has
+        none of the certificate's) and ``cases``.
 
     Raises:
         GraduationError: a check fails, or none ran on such a device; the text has the seed and the failing call.
@@ -56,7 +56,7 @@ def reverify(
         for result in report.ops:
             _require_passed(result, group, seed)
             cases[result.op] = sum(row.cases for row in result.rows)
-    for op, certificate in certificates.items():  # what was verified is what the certificate is for
+    for op, certificate in certificates.items():  # the verified sources are those of the certificate
         state = currency(workspace, workspace.files(op), certificate)
         if state != "current":
             raise GraduationError(f"the certificate of {op} is {state}", f"trifold verify {op}")
@@ -98,7 +98,7 @@ def _require_passed(result: OpReport, devices: tuple[Device, ...], seed: int) ->
 
 
 def _shown(row: Row) -> str:
-    """The first failure of a row: what went wrong, in which call, and a program that shows it."""
+    """The first failure of a row: the error, its call, and a program that reproduces it."""
     lines = [f"{row.check}, {row.implementation} on {row.device}"]
     for failure in row.failures[:1]:
         lines += [failure.message, failure.sample and f"case: {failure.sample}", failure.code]

@@ -34,17 +34,17 @@ _HASH_DIGITS = 12
 
 @dataclass(frozen=True)
 class Content:
-    """What goes into a source package.
+    """The contents of a source package.
 
     Attributes:
         package, distribution, version: its names.
-        local_version: the wheel's version also names its build.
+        local_version: whether the wheel's version has a label of the build.
         files: of its ops.
-        contents: each op's five files, those that its C++ includes, and those that its port imports from beside it, as
-            the certificate has them; by their paths in the workspace.
+        contents: each op's five files, those that its C++ includes, and those that its port imports from its folder, as
+            in the certificate; by their paths in the workspace.
         certificates, tolerances, cases: by op.
-        targets: what the CUDA part is compiled for.
-        made: as :func:`trifold.machine.environment.environment` says.
+        targets: the architectures of the CUDA part.
+        made: from :func:`trifold.machine.environment.environment`.
         root: the workspace.
     """
 
@@ -69,7 +69,7 @@ class Content:
         return [PortFile(files.name, files.port, self._text(files, files.port)) for files in self.files]
 
     def shared(self, files: OpFiles) -> list[SharedFile]:
-        """The Python files that an op's port imports from beside it."""
+        """The Python files that an op's port imports from its folder."""
         folder, others = files.port.parent, {files.prototype, files.port, files.spec}
         paths = [self.root / name for name in self.contents[files.name] if name.endswith(".py")]
         return [
@@ -79,7 +79,7 @@ class Content:
         ]
 
     def shipped(self, files: OpFiles) -> dict[str, str]:
-        """The files of an op that are in the wheel as they were verified: their paths in workspace and wheel."""
+        """The files of an op that are unchanged in the wheel: their paths in workspace and wheel."""
         places = {path: f"cuda_src/{path.relative_to(files.binding.parent).as_posix()}" for path in self.kernels(files)}
         places[files.port] = f"ports/{files.port.name}"
         places |= {one.shown: f"ports/{one.place}" for one in self.shared(files)}
@@ -103,8 +103,8 @@ def write(content: Content, root: Path) -> Plan:
     """Write the source package into the empty folder ``root``.
 
     Raises:
-        GraduationError: a port imports what the package will not have.
-        OSError: the disk is full, say.
+        GraduationError: a port imports a module that the package lacks.
+        OSError: for example, the disk is full.
     """
     shared = {one.place: one for files in content.files for one in content.shared(files)}
     packaged = {port.op: port.packaged(content.package, content.ops, shared) for port in content.ports()}
@@ -122,7 +122,7 @@ def write(content: Content, root: Path) -> Plan:
 def _write_sources(
     content: Content, packaged: Mapping[str, str], shared: Collection[SharedFile], root: Path
 ) -> dict[str, str]:
-    """Everything that decides what the kernels compute; the SHA-256 of each file."""
+    """The SHA-256 of each file that determines what the kernels compute."""
     package = f"src/{content.package}"
     texts: dict[str, bytes] = {}
     for files in content.files:
@@ -158,13 +158,13 @@ def _plan(content: Content, shared: Collection[SharedFile], namespace: str) -> P
         ptx=content.targets.ptx,
         gxx_flags=recipe.GXX_FLAGS,
         engine_hash=_engine_hash(),
-        # Without the lines of the sources, whose place on the machine that builds nobody else can look at.
+        # Without the source lines, whose paths on the building machine mean nothing elsewhere.
         nvcc_flags=tuple(flag for flag in recipe.NVCC_FLAGS if flag != "-lineinfo"),
     )
 
 
 def _engine_hash() -> str:
-    """Of the engine's sources and of the headers that they include."""
+    """The hash of the engine's sources and of the headers that they include."""
     engine = cpp_sources.engine_files()
     state = hashlib.sha256()
     for name, path in sorted((engine | headers_of(engine.values())).items()):
@@ -262,8 +262,8 @@ def _put(path: Path, content: str | bytes) -> None:
 
 
 def torch_requirement(ports: Iterable[PortFile | SharedFile]) -> str:
-    """The versions of torch that a package is for: trifold's own where an op uses torch's internals; else that of the
-    stable ABI and any later one."""
+    """The versions of torch that a package supports: trifold's own if an op uses torch's internals; otherwise that of
+    the stable ABI and any later one."""
     own = [Requirement(text) for text in importlib.metadata.requires("trifold") or []]
     torch = next(requirement for requirement in own if requirement.name == "torch")
     return str(torch) if any(port.uses_internals() for port in ports) else f"torch>={abi.FLOOR}"

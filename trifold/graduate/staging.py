@@ -1,4 +1,4 @@
-"""A folder that appears whole, at once, or not at all."""
+"""A folder that appears complete, at once, or not at all."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from trifold.errors import GraduationError
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """A folder beside ``target`` to write into; it becomes ``target`` when the block ends without an exception.
+    """A folder next to ``target`` to write into; it becomes ``target`` if the block ends without an exception.
 
-    Two processes cannot write one target at a time; what a killed one left is removed.
+    Two processes cannot write one target at a time; leftovers of a killed one are removed.
 
     Raises:
         GraduationError: ``target`` exists or cannot be made, or another process is writing it.
@@ -46,7 +46,7 @@ def _require_new(target: Path) -> None:
 
 
 def _lock(stage: Path, target: Path) -> int:
-    """A descriptor of the folder ``stage``, locked; the kernel lets go of it when the process ends."""
+    """A descriptor of the folder ``stage``, locked; the kernel releases it when the process ends."""
     while True:
         try:
             stage.mkdir(exist_ok=True)
@@ -66,5 +66,5 @@ def _lock(stage: Path, target: Path) -> int:
             ) from None
         if stage.is_dir() and os.path.samestat(os.fstat(descriptor), stage.stat()):
             return descriptor
-        os.close(descriptor)  # the one that held it has finished meanwhile
+        os.close(descriptor)  # the process that held it has finished meanwhile
         _require_new(target)

@@ -1,4 +1,4 @@
-"""How far off an op's results and gradients may be, in words: from its spec, for the card."""
+"""The permitted errors of an op's results and gradients, in words: from its spec, for the card."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trifold.spec.load import load_spec
 from trifold.workspace import OpFiles
 
 _DEFAULT = 4.0
-# What a spec's formula is the scale of, and what counts where it has none.
+# What a spec's formula scales, and the default if it has none.
 _SCALES = {
     "scale": ("results", "the reference on absolute values"),
     "working_scale": ("results, in round-offs of the type that it computes in", ""),
@@ -23,13 +23,13 @@ _SCALES = {
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The bound that the values and gradients of an op were held to.
+    """The error bound for the values and gradients of an op.
 
     Attributes:
-        multiple: how many unit round-offs times the scale an error may have.
-        reason: why, where that is not the default.
-        scales: the size of the numbers that are rounded: of what, and which.
-        rounded_once: why results in half types are rounded once; empty where that is not claimed.
+        multiple: the number of unit round-offs, times the scale, that an error may have.
+        reason: why, if that is not the default.
+        scales: the magnitude of the rounded numbers: of what, and which.
+        rounded_once: why results in half types are rounded once; empty if that is not claimed.
     """
 
     multiple: float
@@ -75,7 +75,7 @@ def _scales(files: OpFiles, spec: Spec) -> dict[str, str]:
 
 
 def _words(files: OpFiles, name: str, function: Any) -> str:
-    """The docstring of a scale, which gives the reason; of a lambda, the formula; else where it stands."""
+    """The docstring of a scale, which gives the reason; for a lambda, the formula; otherwise its location."""
     if isinstance(function, FunctionType) and function.__doc__:
         return " ".join(function.__doc__.split())
     for node in ast.walk(ast.parse(files.spec.read_text(encoding="utf-8"))):

@@ -1,4 +1,4 @@
-"""Files of trifold that a graduated package carries: as they are, but for the module that they import from."""
+"""Files of trifold in a graduated package: unchanged, except for the modules that they import from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Where a module of trifold lies in a graduated package, as seen from the files that import it.
+# The location of trifold's modules in a graduated package, relative to the files that import them.
 IN_BACKEND = {
     "trifold.build": ".",
     "trifold.build.cpp_text": ".cpp_text",
@@ -29,7 +29,7 @@ IN_TESTS = {
 }
 OF_PORT = frozenset(f"trifold.port.{path.stem}" for path in (ROOT / "port").glob("*.py")) | {"trifold.port"}
 
-# Modules of trifold.build that the backend has: what changes sources for g++, and what finds compilers.
+# Modules of trifold.build in the backend: those that rewrite sources for g++, and find compilers.
 _OF_BUILD = (
     "cpp_text",
     "device_code",
@@ -46,12 +46,12 @@ _IMPORT = re.compile(r"^(?P<before>\s*from )(?P<module>trifold[\w.]*)(?P<after> 
 
 
 def in_ports(depth: int = 0) -> dict[str, str]:
-    """Where ``trifold.port`` lies, as seen from a file so many folders below the package's ``ports``."""
+    """The location of ``trifold.port``, relative to a file this many folders below the package's ``ports``."""
     return {module: module.replace("trifold.port", f"{'.' * (depth + 2)}_port") for module in OF_PORT}
 
 
 def vendored(text: str, modules: Mapping[str, str]) -> str:
-    """``text`` with its imports of trifold's modules made imports of ``modules``.
+    """``text`` with its imports of trifold's modules replaced by imports of ``modules``.
 
     Raises:
         ValueError: it imports another module of trifold.
@@ -81,7 +81,7 @@ def runtime_files() -> dict[str, str]:
 
 
 def test_files(*, random: bool) -> dict[str, str]:
-    """The tests that a graduated package carries; those for random numbers only where it has an op that draws them."""
+    """The tests in a graduated package; those for random numbers only if it has an op that draws them."""
     modules = list((ROOT / "graduate" / "wheel_tests").glob("*.py"))
     modules += [ROOT / "spec" / name for name in ("call.py", "case.py", "fills.py")]
     if not random:

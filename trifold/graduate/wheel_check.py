@@ -1,4 +1,4 @@
-"""Whether a graduated wheel is what it says: hashes, certificates, symbols, and its tests in a fresh environment."""
+"""Checks that a graduated wheel is intact: hashes, certificates, symbols, and its tests in a fresh environment."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _BUILD_IT_AGAIN = "do not use it; graduate the ops again"
 
 @dataclass(frozen=True)
 class Checked:
-    """A wheel in which nothing is wrong.
+    """A wheel that passed all checks.
 
     Attributes:
         sha256: of the file.
-        package, namespace: the names to import, and of its operators in ``torch.ops``.
+        package, namespace: the name to import, and that of its operators in ``torch.ops``.
         needs: the oldest machine that loads it.
         tests: how many ran; ``devices``: on which.
-        not_run: for each cell that was not tested, why.
+        not_run: the reason for each cell that was not tested.
         device: the GPU's name, or ``cpu``.
-        torch: the version that it was tested with.
+        torch: the version with which it was tested.
     """
 
     wheel: Path
@@ -67,7 +67,7 @@ def check(wheel: Path, tell: Callable[[str], None] = lambda text: None) -> Check
     """Check everything about ``wheel``.
 
     Raises:
-        GraduationError: something is wrong; the text names the file, the op or the test.
+        GraduationError: an error; the text names the file, the op or the test.
         SchemaError: the libraries do not implement what the ports define.
         ToolchainError: no fresh environment can be made here.
     """
@@ -111,7 +111,7 @@ def check(wheel: Path, tell: Callable[[str], None] = lambda text: None) -> Check
 
 
 def _contents(wheel: Path) -> dict[str, bytes]:
-    """The files of a wheel, all of which RECORD has, with their hashes."""
+    """The files of a wheel, all listed in RECORD, with their hashes."""
     if not wheel.is_file():
         raise GraduationError(f"there is no file {wheel}", "name a wheel that trifold graduate made")
     try:
@@ -138,7 +138,7 @@ def _contents(wheel: Path) -> dict[str, bytes]:
 
 
 def _require_sum(wheel: Path) -> None:
-    """Where SHA256SUMS lies beside the wheel, it must be the one of which that speaks."""
+    """If there is a SHA256SUMS next to the wheel, its hash must match."""
     sums = wheel.parent / SUMS
     if not sums.is_file():
         return
@@ -165,7 +165,7 @@ def _require_record(wheel: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _facts(wheel: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """metadata.json, which agrees with the files."""
+    """metadata.json, which must agree with the files."""
     found = [name for name in files if name.count("/") == 1 and name.endswith("/metadata.json")]
     if len(found) != 1:
         raise GraduationError(
@@ -196,7 +196,7 @@ def _facts(wheel: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
 
 
 def _require_certificates(files: Mapping[str, bytes], facts: Mapping[str, Any]) -> None:
-    """Each op has a certificate of its own, of the sources in the wheel; and the namespace is that of the sources."""
+    """Each op has a certificate for the sources in the wheel; and the namespace is that of the sources."""
     package, ops, sources = facts["package"], facts["ops"], facts["sources"]
     for op, entry in ops.items():
         try:
@@ -237,7 +237,7 @@ def _require_certificate(
         )
     folder = f"{package}/sources"
     wanted = {f"{folder}/cuda_src/{op}.cu", f"{folder}/cuda_src/{op}.cuh", f"{folder}/ports/{op}.py"}
-    beside = set(shipped.values()) - wanted  # what its C++ includes, and its port imports
+    beside = set(shipped.values()) - wanted  # files that its C++ includes, and its port imports
     if not wanted <= set(shipped.values()) or not all(
         place.startswith((f"{folder}/cuda_src/", f"{folder}/ports/_")) for place in beside
     ):
@@ -266,7 +266,7 @@ def _require_certificate(
 
 
 def _require_symbols(wheel: Path, files: Mapping[str, bytes], facts: Mapping[str, Any]) -> abi.Needs:
-    """No library needs more than torch's stable ABI, and the wheel's tag promises no older machine than it needs."""
+    """No library needs more than torch's stable ABI, and the wheel's tag permits no older machine than it needs."""
     every = []
     libraries = dict(_libraries(files))
     engine = {symbol for name, one in libraries.items() if abi.ENGINE_PREFIX in name for symbol in one.defined}

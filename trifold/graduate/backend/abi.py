@@ -1,4 +1,4 @@
-"""What a library may ask of the machine that loads it: torch's stable ABI, CUDA's runtime, the C and C++ libraries."""
+"""Symbols that a library may require of the machine that loads it: torch's stable ABI, CUDA's runtime, C and C++."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ FLOOR = "2.11"
 _SHIMS = frozenset(Path(__file__).with_name("stable_abi_2_11.txt").read_text(encoding="utf-8").split())
 _SYSTEM = re.compile(r"(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|ld-linux-x86-64)\.so\.\d+")
 _CUDA = re.compile(r"libcudart\.so\.(\d+)")
-# The number that follows in a version of libstdc++ or libgcc_s, and the glibc of the oldest distributions that have it
-# (auditwheel 6.8's policies for manylinux on x86-64).
+# Maps version numbers of libstdc++ or libgcc_s to the glibc of the oldest distributions that have them (auditwheel
+# 6.8's policies for manylinux on x86-64).
 _GLIBC_BESIDE = {
     "GLIBCXX_3.4": ((19, 17), (22, 24), (24, 27), (28, 31), (29, 34), (30, 35), (33, 39)),
     "CXXABI_1.3": ((7, 17), (10, 24), (11, 27), (12, 31), (13, 34), (15, 39)),
@@ -24,20 +24,20 @@ _GLIBC_BESIDE = {
     "GCC": ((4, 17), (7, 27), (12, 35), (14, 39)),
 }
 _GLIBC_OF_FORMAT = {"GLIBC_ABI_DT_RELR": 36}
-_OLDEST_GLIBC = 17  # of manylinux2014: no g++ that compiles C++20 makes libraries for an older one
+_OLDEST_GLIBC = 17  # of manylinux2014: no g++ with C++20 makes libraries for an older one
 ENGINE_PREFIX = "libkernel_engine_"
 
 
 @dataclass(frozen=True)
 class Needs:
-    """The oldest machine that loads it.
+    """The oldest machine that loads a library.
 
     Attributes:
         glibc: the minor version that its symbols need: 34 for 2.34.
         libstdcxx: the last part of GLIBCXX_3.4.N.
         distribution: the minor version of glibc in the oldest distributions that also have such a libstdc++ and
             libgcc_s.
-        cuda: the major version of CUDA's runtime; None without it.
+        cuda: the major version of CUDA's runtime; None if unused.
         shims: how many functions of torch it calls.
     """
 
@@ -59,9 +59,9 @@ def engine_name(digest: str) -> str:
 
 
 def needs(library: SharedLibrary, beside: Collection[str] = ()) -> tuple[Needs, tuple[str, ...]]:
-    """What ``library`` needs, and which symbols, or versions of a library, nothing that it may rely on has.
+    """What ``library`` needs, and the symbols, or versions of a library, that none of the permitted ones provides.
 
-    ``beside`` are the symbols of the libraries that lie in the same folder.
+    ``beside`` are the symbols of the libraries in the same folder.
     """
     shims = 0
     cuda: int | None = None
@@ -100,7 +100,8 @@ def together(all_needs: Iterable[Needs]) -> Needs:
 
 
 def _glibc_beside(version: str) -> int | None:
-    """The minor version of the first glibc that has ``version``, or that distributions have beside a library with it.
+    """The minor version of the first glibc that has ``version``, or that distributions combine with a library that has
+    it.
 
     >>> _glibc_beside("GLIBC_2.34"), _glibc_beside("GLIBCXX_3.4.30"), _glibc_beside("GCC_12.0.0")
     (34, 35, 35)
@@ -116,6 +117,6 @@ def _glibc_beside(version: str) -> int | None:
 
 
 def _number(version: str, prefix: str) -> int | None:
-    """What follows ``prefix`` in a version: 0 where nothing does, None where the version has another one."""
+    """The number after ``prefix`` in a version: 0 if there is none, None for another prefix."""
     match = re.fullmatch(rf"{re.escape(prefix)}(?:[._](\d+)[.\d]*)?", version)
     return int(match[1] or 0) if match else None

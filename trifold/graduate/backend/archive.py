@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-# ZIP knows no earlier time.
+# The earliest time that ZIP supports.
 _TIME = (1980, 1, 1, 0, 0, 0)
 _GENERATOR = "trifold-graduate"
 
@@ -50,7 +50,7 @@ def write_wheel(folder: Path, name: str, version: str, platform: str, core: byte
 
 
 def record_hash(content: bytes) -> str:
-    """As RECORD writes it: ``sha256=`` and URL-safe base 64 without padding."""
+    """In RECORD's format: ``sha256=`` and URL-safe base 64 without padding."""
     digest = hashlib.sha256(content).digest()
     return f"sha256={base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
 

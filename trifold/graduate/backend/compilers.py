@@ -1,7 +1,7 @@
-"""Compiles the kernels: for each op one library for the CPU, and where there is an nvcc one for CUDA.
+"""Compiles the kernels: for each op one library for the CPU and, if there is an nvcc, one for CUDA.
 
-The libraries are linked against empty stand-ins for torch's own, so that the torch which happens to be installed leaves
-no trace but its headers; :mod:`abi` then checks every symbol that is left open.
+The libraries are linked against empty stand-ins for torch's, so that of the installed torch only its headers matter;
+:mod:`abi` then checks every undefined symbol.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from trifold.graduate.backend import abi
 from trifold.graduate.backend.elf import SharedLibrary
 from trifold.graduate.backend.plan import Plan
 
-# The compute capability of the GPU that the CPU stands for.
+# The compute capability of the GPU that the CPU emulates.
 _EMULATED_GPU = "9.0"
-# A library shows nothing but what it registers; two of them in one process share no symbol.
+# A library exports only its registrations; two of them in one process share no symbol.
 _EXPORTS = "{ global: trifold_manifest; local: *; };\n"
-# What runs kernels on the CPU is a library of its own, with a hash of its sources in its name: packages of the same
-# engine share one. (Its thread storage is of the kind of which a process has 1.6 KiB for all libraries together.)
-# It exports each function that a kernel's headers for the CPU declare: they are the visible ones of this namespace.
+# The runtime for kernels on the CPU is a separate library, with a hash of its sources in its name: packages with the
+# same engine share one. (Its thread-local storage is of the static kind, of which a process has 1.6 KiB for all
+# libraries.) It exports each function that a kernel's headers for the CPU declare: the visible ones of this namespace.
 _ENGINE_EXPORTS = '{ global: extern "C++" { trifold::host::*; }; local: *; };\n'
 _ENGINE_FLAGS = ("-O2", "-fPIC", "-ffunction-sections", "-fdata-sections", "-fvisibility=hidden", "-fno-gnu-unique")
 
 
 @dataclass(frozen=True)
 class Library:
-    """A library that was built: its name in the package's ``lib`` folder, what it needs, and which symbols it has."""
+    """A built library: its name in the package's ``lib`` folder, its requirements, and its symbols."""
 
     name: str
     path: Path
@@ -53,7 +53,7 @@ class Built:
 
 
 def find_nvcc() -> toolchain.Nvcc | None:
-    """nvcc, where this machine has one. Raises ``ToolchainError`` where CUDA_HOME points elsewhere."""
+    """nvcc, if this machine has one. Raises ``ToolchainError`` if CUDA_HOME points elsewhere."""
     try:
         return toolchain.find_nvcc()
     except ToolchainError:
@@ -67,7 +67,7 @@ def build(root: Path, plan: Plan, folder: Path, *, cuda: bool) -> Built:
 
     Raises:
         ToolchainError: a compiler is missing or too old.
-        BuildError: something does not compile, or needs what torch's stable ABI has not; the text is the compiler's.
+        BuildError: something does not compile, or needs more than torch's stable ABI; the text is the compiler's.
     """
     gxx = toolchain.find_gxx()
     toolchain.require_gxx(gxx)
@@ -91,7 +91,7 @@ class _Workshop:
     def build(self, nvcc: toolchain.Nvcc | None) -> tuple[Library, ...]:
         engine = sorted({file.parent for file in (self.root / self.plan.engine).glob("*/*.cpp")})
         on_cpu = [op for op in self.plan.ops if op not in self.plan.not_on_cpu]
-        # The kernels first: they take longest.
+        # The kernels first, since they take longest.
         jobs = [partial(self._nvcc_object, op, nvcc) for op in self.plan.ops] if nvcc is not None else []
         jobs += [partial(self._cpu_object, op) for op in on_cpu]
         jobs += [partial(self._engine_object, folder) for folder in engine] if on_cpu else []
@@ -122,9 +122,9 @@ class _Workshop:
         self._run(self.gxx, *flags, *headers, "-x", "c++", "-c", folder / f"{op}.cu", "-o", self.folder / f"{op}.cpu.o")
 
     def _engine_object(self, folder: Path) -> None:
-        """All files of a folder as one: what takes longest of each is the headers."""
+        """All files of a folder as one, since compiling the headers takes most of the time."""
         source = self.folder / f"engine.{folder.name}.cpp"
-        # By their whole paths: the folder is not searched, where limits.h is not the system's.
+        # By full paths: if the folder were searched, its limits.h would hide the system's.
         source.write_text("".join(f'#include "{file}"\n' for file in sorted(folder.glob("*.cpp"))))
         headers = (f"-I{self.root / self.plan.include}", *self._same_paths())
         self._run(self.gxx, "-std=c++20", *_ENGINE_FLAGS, *headers, "-c", source, "-o", self._object_of(folder))
@@ -138,7 +138,7 @@ class _Workshop:
         self._run(nvcc.path, *flags, *code, "-c", source, "-o", self.folder / f"{op}.cuda.o")
 
     def _same_paths(self) -> tuple[str, ...]:
-        """Where the package and torch lie for the build leaves no trace in the library."""
+        """Keeps the paths of the package and of torch at build time out of the library."""
         folders = {self.root: ".", self.folder: ".", _torch_headers()[0]: "torch"}
         return tuple(f"-ffile-prefix-map={folder}={name}" for folder, name in folders.items())
 
@@ -172,7 +172,7 @@ class _Workshop:
         flags: Sequence[str],
         beside: Library | None = None,
     ) -> Library:
-        """Link ``objects``; what ``beside`` defines may stay open."""
+        """Link ``objects``; symbols that ``beside`` defines may stay undefined."""
         made, script = self.folder / name, self.folder / f"{name}.map"
         script.write_text(exports)
         stand_ins = [self._stand_in(library) for library in torch_libraries]
@@ -189,7 +189,7 @@ class _Workshop:
         return Library(name, made, found, library.defined)
 
     def _stand_in(self, library: str) -> Path:
-        """An empty library of that name: what is linked against it asks the loader for the real one."""
+        """An empty library of that name: libraries linked against it load the real one."""
         path = self.folder / f"lib{library}.so"
         if not path.exists():
             self._run(self.gxx, "-shared", "-x", "c++", "/dev/null", f"-Wl,-soname,{path.name}", "-o", path)
@@ -219,7 +219,7 @@ def _torch_headers() -> tuple[Path, Path]:
 
 
 def _run_all(jobs: Sequence[Callable[[], object]]) -> None:
-    """All of them, as many at a time as there are CPUs; the first error ends what has not begun."""
+    """Run them, as many at a time as there are CPUs; the first error cancels those that have not begun."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         running = [pool.submit(job) for job in jobs]
         try:
@@ -231,8 +231,8 @@ def _run_all(jobs: Sequence[Callable[[], object]]) -> None:
 
 
 def _for_gxx(sources: Path, include: Path, folder: Path) -> tuple[str, ...]:
-    """Write the kernels as g++ compiles them, and the headers of trifold's that it is to find in place of those in
-    ``include``, into ``folder``; returns the flags that they need."""
+    """Write the kernels rewritten for g++, and the rewritten headers of trifold that replace those in ``include``, into
+    ``folder``; returns the flags that they need."""
     paths = sorted(path for path in sources.rglob("*") if path.is_file())
     texts = {path.relative_to(sources): path.read_text(encoding="utf-8") for path in paths}
 

@@ -1,4 +1,4 @@
-"""What a shared library asks of others: its undefined symbols, with their versions, and the libraries that it names.
+"""What a shared library requires of others: its undefined symbols, with their versions, and the libraries it names.
 
 Reads the dynamic section of 64-bit little-endian ELF (System V ABI, "Dynamic Linking"; symbol versions as in the Linux
 Standard Base, "Symbol Versioning").
@@ -20,11 +20,11 @@ _WEAK = 2
 
 @dataclass(frozen=True)
 class Undefined:
-    """A symbol that another library must have.
+    """A symbol that another library must provide.
 
     Attributes:
-        version: such as ``GLIBC_2.34``; empty where any will do.
-        library: whose version that is, such as ``libc.so.6``.
+        version: such as ``GLIBC_2.34``; empty: any.
+        library: the one that defines the version, such as ``libc.so.6``.
         weak: it may be missing.
     """
 
@@ -36,12 +36,12 @@ class Undefined:
 
 @dataclass(frozen=True)
 class SharedLibrary:
-    """What the loader reads of a library.
+    """The dynamic section of a library.
 
     Attributes:
         needed: the libraries that it names.
         undefined, defined: its symbols.
-        versions: (library, version) of all that the loader looks for before it binds a symbol: those of the undefined
+        versions: (library, version) pairs that the loader requires before it binds a symbol: those of the undefined
             symbols, and marks of the format such as ``GLIBC_ABI_DT_RELR``, which no symbol has.
     """
 
@@ -52,12 +52,12 @@ class SharedLibrary:
 
     @classmethod
     def read(cls, path: Path) -> SharedLibrary:
-        """Raises ``ValueError`` where ``path`` is no such library."""
+        """Raises ``ValueError`` if ``path`` is not such a library."""
         return cls.parse(path.read_bytes())
 
     @classmethod
     def parse(cls, data: bytes) -> SharedLibrary:
-        """Raises ``ValueError`` where ``data`` is no such library."""
+        """Raises ``ValueError`` if ``data`` is not such a library."""
         if data[:6] != _MAGIC:
             raise ValueError("not a 64-bit little-endian ELF file")
         try:
@@ -120,7 +120,8 @@ class _Reader:
         return found
 
     def _symbol_count(self) -> int:
-        """No tag says it: the hash table does. One of GNU's covers the defined symbols, which stand last."""
+        """The number of symbols, which no tag states: from the hash table. GNU's covers the defined symbols, which are
+        last."""
         if _HASH in self._tags:
             return int(struct.unpack_from("<I", self._data, self._offset(self._tags[_HASH]) + 4)[0])
         at = self._offset(self._tags[_GNU_HASH])

@@ -1,6 +1,6 @@
-"""The hooks of PEP 517: what pip calls to build this package.
+"""The hooks of PEP 517 that pip calls to build this package.
 
-pip wheel --no-build-isolation .                                 with CUDA where there is an nvcc
+pip wheel --no-build-isolation .                                 with CUDA if there is an nvcc
 pip wheel --no-build-isolation --config-settings cuda=no .       for the CPU alone
 """
 
@@ -18,7 +18,7 @@ from trifold.graduate.backend import abi, archive
 from trifold.graduate.backend.plan import Plan
 
 CARD = "CARD.md"
-# CARD.md has this line where the wheel's own facts belong.
+# Placeholder in CARD.md for facts about the wheel.
 BUILD_FACTS = "<!-- what was built -->"
 METADATA = "metadata.json"
 
@@ -26,7 +26,7 @@ Settings = dict[str, Any] | None
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
-    """Nothing that would have to be fetched; torch must be there."""
+    """Nothing that would have to be downloaded; torch must be installed."""
     return []
 
 
@@ -100,7 +100,7 @@ def _core(plan: Plan, version: str, description: str) -> bytes:
 
 
 def _file_name(plan: Plan) -> str:
-    """As the file name of a wheel or an sdist spells it."""
+    """In the spelling of file names of wheels and sdists."""
     return plan.distribution.replace("-", "_").replace(".", "_").lower()
 
 

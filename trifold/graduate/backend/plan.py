@@ -1,4 +1,4 @@
-"""What is to be built: the part of the source package that graduation wrote for this backend."""
+"""What to build: the part of the source package that graduation wrote for this backend."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Plan:
         package: the name to import.
         distribution: the name for pip.
         version: without the label of the build.
-        local_version: the wheel's version has that label: ``+cu13``, or ``+cpu``.
+        local_version: whether the wheel's version has a label of the build: ``+cu13``, or ``+cpu``.
         requires: the distributions that it needs.
         requires_python: a version specifier.
         namespace: the torch namespace that the libraries register into.
@@ -26,10 +26,10 @@ class Plan:
         not_on_cpu: those among them whose port has no CPU build.
         architectures: such as ``9.0``; those to compile for.
         ptx: the architecture whose PTX newer devices translate; none: empty.
-        gxx_flags, nvcc_flags: as the ports were verified with.
-        engine_hash: of what runs kernels on the CPU.
+        gxx_flags, nvcc_flags: those with which the ports were verified.
+        engine_hash: of the runtime for kernels on the CPU.
         include: folders with headers, relative to the root; ``cpu_include`` for g++ alone.
-        sources: the folder with the kernels; ``engine``: with the files that run them on a CPU.
+        sources: the folder with the kernels; ``engine``: the one with the runtime for kernels on the CPU.
     """
 
     package: str

@@ -1,4 +1,4 @@
-"""``python -m <package>.tests [--json FILE]``: run all tests; exit status 1 where one fails."""
+"""``python -m <package>.tests [--json FILE]``: run all tests; exit status 1 if one fails."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def _error(trace: str) -> str:
-    """The line of a traceback that says what was raised; what follows it is a comparison in detail."""
+    """The line of a traceback that says what was raised; lines after it compare values in detail."""
     lines = [line for line in trace.splitlines() if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
     return lines[-1] if lines else trace.strip().splitlines()[-1]
 

@@ -1,4 +1,4 @@
-"""The recorded calls: ``cases.json`` beside this file, as :mod:`trifold.graduate.cases` wrote it."""
+"""The recorded calls: ``cases.json`` in this folder, written by :mod:`trifold.graduate.cases`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read() -> dict[str, Any]:
 
 
 def call_of(data: dict[str, Any]) -> Call:
-    """The call that was written as ``data``."""
+    """The call recorded as ``data``."""
     kwargs = {name: _case(value) for name, value in data["kwargs"].items()}
     return Call(tuple(map(_case, data["args"])), kwargs, data["seed"])
 
@@ -56,20 +56,21 @@ def bad_arguments(data: dict[str, Any], device: str) -> Arguments:
 
 
 def numbers(values: list[float], like: Tensor) -> Tensor:
-    """Recorded values in the shape of ``like``, on the CPU: float64, or as ``like`` where that is not floating."""
+    """Recorded values in the shape of ``like``, on the CPU: float64, or the dtype of ``like`` if that is not
+    floating."""
     dtype = torch.float64 if like.is_floating_point() else like.dtype
     return torch.tensor(values, dtype=dtype).reshape(like.shape)
 
 
 def as_tuple(result: Any) -> tuple[Tensor, ...]:
-    """All tensors of a result, whatever tuples and lists they stand in."""
+    """All tensors of a result, from any nesting of tuples and lists."""
     if isinstance(result, tuple | list):
         return tuple(tensor for one in result for tensor in as_tuple(one))
     return () if result is None else (result,)
 
 
 def invoke(function: Callable[..., Any], data: dict[str, Any], device: str) -> tuple[Tensor, ...]:
-    """The results of a recorded call, and after them the arguments that it writes into."""
+    """The results of a recorded call, followed by the arguments that it writes into."""
     call = call_of(data)
     arguments = call.arguments(device)
     torch.manual_seed(call.seed)
@@ -80,8 +81,8 @@ def invoke(function: Callable[..., Any], data: dict[str, Any], device: str) -> t
 def of_tensors(
     function: Callable[..., Any], data: dict[str, Any], device: str
 ) -> tuple[Callable[..., tuple[Tensor, ...]], tuple[Tensor, ...]]:
-    """``function`` as one of the recorded call's tensors that have a gradient alone, with the random state fixed, and
-    with the results that have one; and those tensors."""
+    """``function`` as one of only the recorded call's tensors that have a gradient, with the random state fixed, and
+    with only the results that have one; and those tensors."""
     call, paths = call_of(data), [tuple(path) for path in data["inputs"]]
     first = call.arguments(device)
     inputs = tuple(tensor_at(first, path).detach().requires_grad_() for path in paths)

@@ -1,4 +1,4 @@
-"""The package that is tested: the one that these tests lie in."""
+"""The tested package: the one that contains these tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def metadata() -> dict[str, Any]:
 
 
 def lacks(op: str, device: str) -> str:
-    """Why the tests of ``op`` cannot run on ``device`` here; empty where they can."""
+    """Why the tests of ``op`` cannot run on ``device`` here; empty if they can."""
     kernels = module().package.kernels[op, device]
     if kernels.path is None:
         return str(kernels.reason)
@@ -45,5 +45,5 @@ def lacks(op: str, device: str) -> str:
 
 
 def cells() -> list[tuple[str, str]]:
-    """Each op with each device that it can be tested on here."""
+    """Each op with each device on which it can be tested here."""
     return [(op, device) for op in ops() for device in ("cpu", "cuda") if not lacks(op, device)]

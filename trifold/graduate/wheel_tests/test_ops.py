@@ -1,4 +1,4 @@
-"""Values, gradients, what torch asks of an operator, and errors."""
+"""Values, gradients, torch's requirements of an operator, and errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CASES = calls.read()
 
 
 def each_cell(test: Callable[[Any, str, str, dict[str, Any]], None]) -> Callable[[Any], None]:
-    """Run ``test`` for each op on each device that is here, with the op's recorded cases."""
+    """Run ``test`` for each op on each available device, with the op's recorded cases."""
 
     @functools.wraps(test)
     def run(self: unittest.TestCase) -> None:
@@ -33,10 +33,10 @@ def each_cell(test: Callable[[Any, str, str, dict[str, Any]], None]) -> Callable
 
 class Ops(unittest.TestCase):
     def assert_within(self, got: Tensor, recorded: dict[str, Any]) -> None:
-        """``got`` is as near to the exact result as it was verified to be."""
+        """``got`` is as close to the exact result as verified."""
         self.assertEqual(str(got.dtype), f"torch.{recorded['dtype']}")
         self.assertEqual(list(got.shape), recorded["shape"])
-        if recorded["exact"] is None:  # several results are right
+        if recorded["exact"] is None:  # several results are correct
             return
         if recorded["allowed"] is None:
             self.assertTrue(torch.equal(got.detach().cpu(), calls.numbers(recorded["exact"], got)))
@@ -77,7 +77,7 @@ class Ops(unittest.TestCase):
 
     @each_cell
     def test_gradcheck(self, op: str, device: str, cases: dict[str, Any]) -> None:
-        if cases["surrogate"]:  # a gradient that is declared, not derived; the recorded ones hold for it
+        if cases["surrogate"]:  # the gradient is declared, not derived; the recorded ones do not apply
             return
         for call in cases["smooth"]:
             function, inputs = calls.of_tensors(package.function(op), call, device)
@@ -99,12 +99,12 @@ class Ops(unittest.TestCase):
         recorder = Recorder(package.module().package.namespace)
         operators = package.module().package.operators(op)
         with recorder:
-            # With gradients where there are any, and then with nothing else: of a call without them, an operator may
-            # refuse arguments that require one.
+            # With gradients if there are any, and then without: in a call without gradients, an operator may refuse
+            # arguments that require one.
             _gradients(package.function(op), call, device) or calls.invoke(package.function(op), call, device)
         self.assertTrue(recorder.seen)
         for overload, args, kwargs in recorder.seen.values():
-            # Of what has no gradient none is asked: torch's check adds up results of all types.
+            # Not for calls without gradients: torch's check adds results of all types.
             if operators.has_gradient(overload._schema.name.partition("::")[2]):
                 args = tuple(a.requires_grad_() if isinstance(a, Tensor) and a.is_floating_point() else a for a in args)
             torch.library.opcheck(overload, args, kwargs)
@@ -118,7 +118,7 @@ class Ops(unittest.TestCase):
         eager, traced = (_values_and_gradients(f, call, device) for f in (package.function(op), compiled))
         for one, other in zip(eager, traced, strict=True):
             self.assertEqual((one.shape, one.dtype), (other.shape, other.dtype))
-            if not cases["random"]:  # which draws by torch.compile's own rules
+            if not cases["random"]:  # draws by torch.compile's own rules
                 torch.testing.assert_close(one, other)
 
     @each_cell
@@ -149,7 +149,7 @@ def _values_and_gradients(function: Any, call: dict[str, Any], device: str) -> l
 
 
 def _gradients(function: Any, call: dict[str, Any], device: str) -> list[Tensor]:
-    """None where no argument has one."""
+    """None if no argument has one."""
     closed, inputs = calls.of_tensors(function, call, device)
     if not inputs:
         return []
