@@ -59,8 +59,8 @@ __all__ = [
     "verify",
 ]
 
-# Imported when they are first used: most import torch, which the command line does without for --help. Those that
-# import numba are not in __all__: `from trifold import *` must leave numba to trifold.simulator.install().
+# Imported on first use: most import torch, which the command line does not need for --help. Those that import numba are
+# not in __all__: `from trifold import *` must leave numba to trifold.simulator.install().
 _MODULES = ("cpu", "device", "draft", "host", "port", "prototype", "simulator", "spec")
 _LAZY = {
     "load": "trifold.implementation",

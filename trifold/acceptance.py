@@ -3,9 +3,9 @@
     out[0] = 1  # trifold: allow race, all write the same value
     out[0] = 1;  // trifold: allow race, all write the same value
 
-A comment accepts findings of its kind of which one access is at its line; a line that has nothing else stands for the
-next one. ``race of writes`` accepts no race with a read, so that one which a missing barrier makes is still found. A
-suppressions file is TOML; ``kind`` and ``reason`` are needed, and in the others ``*`` and ``?`` are wildcards:
+A comment accepts findings of its kind that have an access at its line; a comment on a line by itself applies to the
+next line. ``race of writes`` accepts no race with a read, so that a missing barrier is still found. A suppressions file
+is TOML; ``kind`` and ``reason`` are required, and in the other fields ``*`` and ``?`` are wildcards:
 
     [[suppression]]
     kind = "race"
@@ -14,7 +14,7 @@ suppressions file is TOML; ``kind`` and ``reason`` are needed, and in the others
     array = "flags"
     reason = "any of the writes will do"
 
-The engine matches them with what it finds (engine/core/tolerance.h).
+The engine matches them with its findings (engine/core/tolerance.h).
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from typing import Any, get_args
 from trifold.errors import TrifoldError
 from trifold.findings import FindingKind
 
-_NEVER = "deadlock"  # nothing can go on after it
-# What can be accepted: findings of a kind, or races of which no side is a read.
+_NEVER = "deadlock"  # a launch cannot continue after it
+# What can be accepted: findings of a kind, or races between writes only.
 KINDS: tuple[str, ...] = (*(kind for kind in get_args(FindingKind) if kind != _NEVER), "race of writes")
 SETTING = "suppressions"  # in [tool.trifold] of pyproject.toml
 
 _FIELDS = ("kind", "kernel", "file", "array", "reason")
 _MARK = "trifold: allow"
 _ALLOW = re.compile(r"\s*trifold: allow\b(?P<what>.*)", re.DOTALL)
-# Of C++: strings, which hide comments, and comments.
+# C++ strings, in which a comment does not count, and comments.
 _TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
 class AcceptanceError(TrifoldError):
-    """A comment that allows a finding, or a suppressions file, is wrong."""
+    """A comment that allows a finding, or a suppressions file, is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Findings of one kind that are accepted.
+    """Accepted findings of one kind.
 
     Attributes:
-        place: where the user says so: "kernels.py:12", or "suppressions.toml, entry 2"; paths are relative where they
-            are below the current folder.
+        place: where the user accepts them: "kernels.py:12", or "suppressions.toml, entry 2"; paths below the current
+            folder are relative.
         kernel, array: patterns; "" is any.
-        file: of a comment its own path, else a pattern.
-        line: of the access that a comment is for; 0: any.
+        file: for a comment its own path, else a pattern.
+        line: the line of the access that a comment applies to; 0: any.
     """
 
     kind: str
@@ -73,17 +73,17 @@ class Acceptance:
 
 
 def for_engine(acceptances: Iterable[Acceptance]) -> str:
-    """The text that engine::Policy::accept() takes."""
+    """The text for engine::Policy::accept()."""
     fields = ((a.kind, a.kernel, a.file, a.array, str(a.line), a.place, a.reason) for a in acceptances)
     return "\n".join("\t".join(" ".join(field.split()) for field in each) for each in fields)
 
 
 def read_comments(path: Path | str, text: str | None = None) -> tuple[Acceptance, ...]:
-    """What the comments of a Python or C++ file allow.
+    """The findings that comments of a Python or C++ file accept.
 
     Args:
-        path: of the file; one that ends with .py, or is no file (a notebook's cell), is Python.
-        text: its content; default: that of the file.
+        path: of the file; one that ends with .py, or is not a file (a notebook's cell), is Python.
+        text: its content; default: read from the file.
 
     Raises:
         AcceptanceError: a comment names no kind of finding, or gives no reason.
@@ -116,7 +116,7 @@ def _python_comments(text: str) -> Iterator[tuple[int, str]]:
             if token.type == tokenize.COMMENT:
                 yield token.start[0], token.string.lstrip("#")
     except (tokenize.TokenError, SyntaxError):
-        return  # Python itself says what is wrong
+        return  # Python itself reports the error
 
 
 def _c_comments(text: str) -> Iterator[tuple[int, str]]:
@@ -186,7 +186,7 @@ def _entry(entry: dict[str, Any], place: str) -> Acceptance:
 
 
 def configured_suppressions(start: Path) -> Path | None:
-    """The suppressions file of the project that ``start`` is in: ``suppressions`` in the first ``[tool.trifold]``.
+    """The suppressions file of the project of ``start``: ``suppressions`` in the nearest ``[tool.trifold]``.
 
     Raises:
         AcceptanceError: the setting is wrong.
@@ -195,7 +195,7 @@ def configured_suppressions(start: Path) -> Path | None:
         try:
             table = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8")).get("tool", {})
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
-            continue  # of another tool's making, or none
+            continue  # another tool's, or none
         if "trifold" in table:
             return _suppressions_in(table["trifold"], folder)
     return None
@@ -217,10 +217,10 @@ class Accepted:
     """The acceptances of one process, which grow with the files that run.
 
     Args:
-        tell: is given the engine's text when they change.
+        tell: called with the engine's text when they change.
 
     Attributes:
-        used: those that something which ran could have met.
+        used: those that apply to something that ran.
     """
 
     tell: Callable[[str], object]
@@ -229,10 +229,10 @@ class Accepted:
     _suppressions: tuple[Acceptance, ...] = ()
 
     def suppress(self, path: Path | None) -> None:
-        """Take the entries of this file, in place of those of the one before.
+        """Use the entries of this file instead of the previous one's.
 
         Raises:
-            AcceptanceError: the file is wrong.
+            AcceptanceError: the file is invalid.
         """
         self._suppressions = () if path is None else read_suppressions(path)
         self._tell()
@@ -242,18 +242,18 @@ class Accepted:
         return (*(each for of_file in self._by_file.values() for each in of_file), *self._suppressions)
 
     def take_function(self, file: str, first: int, last: int) -> list[Acceptance]:
-        """A Python function, which has these lines, is about to run; new ones among what it may meet.
+        """A Python function with these lines is about to run; returns new acceptances that apply to it.
 
         Raises:
-            AcceptanceError: a comment of the file is wrong.
+            AcceptanceError: a comment of the file is invalid.
         """
         return self._use(a for a in self._read(file, "".join(linecache.getlines(file))) if first <= a.line <= last)
 
     def take_files(self, files: Iterable[Path]) -> list[Acceptance]:
-        """Kernels of these C++ files are about to run; new ones among what they may meet.
+        """Kernels of these C++ files are about to run; returns new acceptances that apply to them.
 
         Raises:
-            AcceptanceError: a comment is wrong.
+            AcceptanceError: a comment is invalid.
         """
         return self._use([a for file in files for a in self._read(str(file), None)])
 

@@ -14,14 +14,14 @@ CELLS: tuple[tuple[ImplementationKind, Device], ...] = (
     ("port", "cuda"),
 )
 
-# How a port is built: to be used; by g++ to check each access of memory; for a debugger; by g++ to count what runs; by
-# nvcc with pauses around what threads wait for each other with.
+# The builds of a port: for use; by g++ with a check of each memory access; for a debugger; by g++ with coverage; by
+# nvcc with pauses around synchronisation.
 Form = Literal["fast", "checked", "debug", "coverage", "jittered"]
 
 
 @dataclass(frozen=True)
 class CellName:
-    """Which cell of the matrix: one op's implementation on a device."""
+    """A cell of the matrix: one op's implementation on a device."""
 
     op: str
     implementation: ImplementationKind

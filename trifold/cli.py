@@ -1,4 +1,4 @@
-"""The command line. A user's mistake prints its sentence and its remedy, and no stack trace.
+"""The command line. A user's mistake prints a sentence and a remedy, without a stack trace.
 
 Exit status: 0 done or verified, 1 failed, 2 could not run.
 """
@@ -54,7 +54,7 @@ def _print_version(wanted: bool) -> None:
 
 
 def _checks(incomplete: str) -> list[str]:
-    """For a shell: the checks that every op has; properties are known to the specs alone."""
+    """For a shell's completion: the checks of every op; properties are known only to the specs."""
     from trifold.verification.checks import CHECKS
     from trifold.verification.report import BUILD
 

@@ -1,4 +1,4 @@
-"""What a shell proposes for an argument of ``trifold``."""
+"""Completion of arguments of ``trifold`` in a shell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trifold.workspace import Workspace
 
 
 def op_names(context: typer.Context, incomplete: str) -> list[str]:
-    """The ops of the workspace that begin so and were not named yet; none outside a workspace."""
+    """The ops of the workspace that begin so and are not on the line yet; none outside a workspace."""
     place, params = context.params.get("workspace"), context.params
     named = {name for value in params.values() if isinstance(value, list | tuple) for name in map(str, value)}
     try:

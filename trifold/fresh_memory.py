@@ -1,4 +1,4 @@
-"""Tensors that torch allocates and does not write: what a kernel reads of them before anybody wrote it is a finding."""
+"""Tracks uninitialised torch tensors: a kernel's read of memory that nothing has written is a finding."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ALLOCATING = frozenset(
 
 
 class _Allocations(TorchCalls):
-    """Notes the memory of each new tensor on the CPU that an operator of torch leaves unwritten."""
+    """Records the memory of each new CPU tensor that an operator of torch leaves uninitialised."""
 
     def __init__(self, note: Note) -> None:
         super().__init__()
@@ -47,11 +47,11 @@ class _Depth(threading.local):
 
 
 class FreshMemory:
-    """What one engine knows of memory that nobody has written.
+    """One engine's record of unwritten memory.
 
     Args:
-        note: takes the address, bytes and bytes of an element of memory that was allocated and not written; fills it.
-        forget: ends what was noted on this OS thread.
+        note: called with the address, bytes and element size of memory that was allocated and not written; fills it.
+        forget: discards the records of this OS thread.
     """
 
     def __init__(self, note: Note, forget: Callable[[], object]) -> None:
@@ -60,9 +60,9 @@ class FreshMemory:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Tensors that torch's ``empty`` and its like make on the CPU count as unwritten until the outermost one ends.
+        """CPU tensors made by torch's ``empty`` and its like count as unwritten until the outermost context ends.
 
-        Their memory is filled with quiet NaNs. What kernels write of it counts as written, and so does what torch or
+        Their memory is filled with quiet NaNs. Bytes that kernels write count as written, and so do bytes that torch or
         the host changes in between.
         """
         self._depth.value += 1
@@ -76,9 +76,9 @@ class FreshMemory:
 
 
 def unwritten_elements(tensor: Tensor, found: bytes) -> Tensor | None:
-    """Which elements of a CPU tensor have a byte that is 1 in ``found``, which has one for each of its storage's bytes.
+    """The elements of a CPU tensor with a byte that is 1 in ``found``, which has one for each byte of its storage.
 
-    None: no element has.
+    None: there are none.
     """
     storage = torch.frombuffer(bytearray(found), dtype=torch.uint8)
     whole = storage[: storage.numel() // tensor.itemsize * tensor.itemsize]

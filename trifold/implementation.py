@@ -1,7 +1,7 @@
-"""Loads one implementation of an op, prototype or port, into a torch library of its own.
+"""Loads one implementation of an op, prototype or port, into a separate torch library.
 
-The port's kernels are built when a device first needs them: until then a stub stands for each operator, which builds
-the library, makes room for it, and calls the operator again.
+The port's kernels are built when a device first needs them: until then each operator is a stub, which builds the
+library, is replaced by it, and calls the operator again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Implementation:
     Attributes:
         function: the public function of ``ports/<op>.py``.
         operators: the operators that it calls.
-        kernels: loads the kernels of a device, if that was not done yet; raises what the build raises.
+        kernels: loads the kernels of a device, if not yet loaded; raises the build's errors.
     """
 
     kind: ImplementationKind
@@ -52,7 +52,7 @@ class Implementation:
         return self.operators.differentiable
 
     def overload(self, name: str | None = None) -> torch._ops.OpOverload[..., Any]:
-        """The operator ``name`` (default: that of the op's own name) in ``torch.ops``."""
+        """The operator ``name`` (default: the op's own name) in ``torch.ops``."""
         return self.operators.overload(name or self.files.name)
 
 
@@ -69,13 +69,14 @@ def load(
 ) -> Callable[..., Any]:
     """The public function of ``op``, on its port or its prototype.
 
-    The port runs CPU tensors as built by g++, CUDA tensors as built by nvcc; each is built when it is first needed
-    (seconds) and taken from the cache afterwards. The function takes part in autograd and torch.compile.
+    For CPU tensors the port is built by g++, for CUDA tensors by nvcc; each is built on first use (seconds) and cached.
+    The function supports autograd and torch.compile.
 
     Args:
         op: a name that ``trifold list`` shows.
         implementation: ``port`` or ``prototype``.
-        device: of the prototype: ``cpu`` runs it in the simulator, ``cuda`` on the GPU; a process does one of the two.
+        device: for the prototype: ``cpu`` runs it in the simulator, ``cuda`` on the GPU; a process can do only one of
+            the two.
         workspace: the workspace or its folder; default: the nearest one at or above the current folder.
 
     Raises:
@@ -83,7 +84,7 @@ def load(
         PrototypeError: the prototype does not load, or numba was imported for the other device.
         WorkspaceError: no workspace, no such op, or a file of it is missing.
         BuildError: at the first call, if the C++ does not compile.
-        SchemaError: at the first call, if the C++ functions do not fit the schemas.
+        SchemaError: at the first call, if the C++ functions do not match the schemas.
 
     >>> import torch, trifold
     >>> trifold.load("round_ste")(torch.tensor([0.2, 0.5, 0.7]))
@@ -100,8 +101,8 @@ def load(
 
 
 def load_port(files: OpFiles, form: Literal["fast", "debug", "coverage", "jittered"] = "fast") -> Implementation:
-    """The port of an op, see :func:`load`; in one of the forms of a build that compute the same. One is for CUDA
-    tensors alone: ``jittered``."""
+    """The port of an op, see :func:`load`; in one of the forms that compute the same. ``jittered`` is for CUDA tensors
+    only."""
     with _lock:
         namespace = _namespace("port" if form == "fast" else f"{form}_port", files)
         if namespace not in _loaded:
@@ -113,13 +114,13 @@ def load_port(files: OpFiles, form: Literal["fast", "debug", "coverage", "jitter
 
 
 def load_checked_port(files: OpFiles, *, gpu_paths: bool | None = None) -> Implementation:
-    """The port of an op as built for the CPU with checks: a mistake of a kernel is a :class:`trifold.KernelFault`.
+    """The port of an op as built for the CPU with checks: an error in a kernel is a :class:`trifold.KernelFault`.
 
-    Its calls run under the schedules that :func:`trifold.cpu.runtime.schedules` sets; it runs CPU tensors alone.
+    Its calls run under the schedules set by :func:`trifold.cpu.runtime.schedules`; it accepts only CPU tensors.
 
     Args:
-        files: of the op.
-        gpu_paths: it launches the kernels that a GPU would; default: what TRIFOLD_PATHS says.
+        files: the op.
+        gpu_paths: whether it launches the kernels that a GPU would; default: as TRIFOLD_PATHS says.
     """
     asked = paths.gpu_paths() if gpu_paths is None else gpu_paths
     with _lock:
@@ -139,9 +140,9 @@ def load_prototype(files: OpFiles, device: Device, code: Callable[[Path], CodeTy
     A process runs prototypes on one of the two: Numba decides when it is imported.
 
     Args:
-        files: of the op.
+        files: the op.
         device: where it runs.
-        code: compiles the file the first time; default: as Python does.
+        code: compiles the file when it is first executed; default: as Python does.
 
     Raises:
         PrototypeError: numba is missing, was imported in the other mode, or a launch function is missing.
@@ -272,7 +273,7 @@ class _PortKernels:
             return self.libraries[device]
 
     def form_for(self, device: Device) -> Form:
-        """Coverage is counted on the CPU alone."""
+        """Coverage is counted only on the CPU."""
         return "fast" if device == "cuda" and self.form == "coverage" else self.form
 
     def _build_and_call(self, device: Device, name: str, *args: Any) -> Any:
@@ -280,7 +281,7 @@ class _PortKernels:
         return self.operators.overload(name)(*args)
 
     def _refuse(self, device: Device) -> None:
-        """After a failed load: a call says so, and never reaches C++ with arguments that it would misread."""
+        """After a failed load: calls raise an error, and never reach C++ with arguments that it would misread."""
         message = f"the {device} library of {self.files.name} does not fit its schemas and is not used"
 
         def refuse(*args: Any) -> Any:
@@ -296,7 +297,7 @@ class _PortKernels:
 
 @dataclass
 class _CheckedKernels:
-    """The operators of a checked port, in a namespace of their own: those that Python calls run them with checks."""
+    """The operators of a checked port, in a separate namespace: those that Python calls run them with checks."""
 
     files: OpFiles
     namespace: str
@@ -325,7 +326,7 @@ class _CheckedKernels:
         self.load()
         kernel = getattr(getattr(torch.ops, self.namespace), name).default
 
-        # Each schedule begins with the same contents of what the operator writes over.
+        # Each schedule begins with the same contents of the tensors that the operator overwrites.
         written = [args[i] for i in self.operators.schemas[name].written] if runtime.schedule_count() > 1 else []
         contents = [(tensor, tensor.clone()) for tensor in _tensors_of(written)]
 
@@ -333,14 +334,15 @@ class _CheckedKernels:
             for tensor, content in contents:
                 tensor.copy_(content)
             with runtime.fresh_memory().watched():
-                # The kernel itself: through the dispatcher, what watches torch's operators would see this one too.
+                # The kernel itself: through the dispatcher, modes that watch torch's operators would see this operator
+                # too.
                 return kernel._op_dk(torch._C.DispatchKey.CPU, *args)
 
         return runtime.run_checked(call)
 
 
 def _tensors_of(values: Iterable[Any]) -> Iterator[torch.Tensor]:
-    """Those among the values, and in lists among them."""
+    """The tensors among the values, and in lists among them."""
     for value in values:
         if isinstance(value, torch.Tensor):
             yield value
@@ -356,7 +358,7 @@ def _compare(files: OpFiles, operators: Operators, library: BuiltLibrary) -> Non
 def require_schemas(
     declared: Mapping[str, str], implemented: Mapping[str, str], port: Path | str, binding: Path | str
 ) -> None:
-    """Raise :class:`SchemaError` where the operators that ``port`` defines are not those that ``binding`` implements.
+    """Raise :class:`SchemaError` if the operators that ``port`` defines are not those that ``binding`` implements.
 
     Args:
         declared, implemented: the operators' types by name: ``"add": "(Tensor, Tensor) -> Tensor"``.

@@ -1,4 +1,4 @@
-"""Where the compiled parts of trifold lie."""
+"""Paths of trifold's compiled parts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ CPU_LIBRARY = "libtrifold_host.so"
 
 
 def find(name: str) -> Path | None:
-    """The file that the installation put into the package under this name; None where it was not built."""
+    """The installed file with this name; None if it was not built."""
     return next((folder / name for folder in _package_folders() if (folder / name).is_file()), None)
 
 
 def cpu_library() -> Path:
-    """The library that runs kernels on the CPU, with which ports are linked.
+    """The library that runs kernels on the CPU, which ports link.
 
     Raises:
         ToolchainError: it was not built: trifold is not installed.
@@ -30,7 +30,7 @@ def cpu_library() -> Path:
 
 
 def _package_folders() -> Iterator[Path]:
-    """Where the package lies: an editable install has its sources in one folder, and what was built in another."""
+    """The package's folders: an editable install has its sources in one, and its build results in another."""
     yield Path(__file__).resolve().parent
     with suppress(PackageNotFoundError):
         yield Path(str(distribution("trifold").locate_file("trifold")))

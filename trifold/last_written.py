@@ -1,4 +1,4 @@
-"""The text that trifold last wrote of a file of an op, by which one that was edited is told from one that was not."""
+"""The text that trifold last wrote to a file of an op, which shows whether a user has edited it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ _FOLDER = Path(".trifold") / "drafts"
 
 
 def place(path: Path, root: Path) -> Path:
-    """Where the last text of ``path`` is kept, in the workspace at ``root``."""
+    """Where the last text of ``path`` is stored, in the workspace at ``root``."""
     return root / _FOLDER / path.name
 
 
 def keep(path: Path, text: str, root: Path) -> None:
-    """From now on ``text`` is the last one of ``path``: as long as the file has it, ``trifold draft`` replaces it."""
+    """Record ``text`` as the last one of ``path``: while the file has it, ``trifold draft`` may replace the file."""
     kept = place(path, root)
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What a launch may ask of a GPU, by compute capability, and the error that says where it asks for more."""
+"""The limits of GPUs for launches, by compute capability, and the errors for launches that exceed them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from functools import cached_property
 from trifold.errors import LaunchError
 
 KIB = 1024
-STATIC_SHARED = 48 * KIB  # more needs cuFuncSetAttribute, which neither Numba nor numba-cuda calls
+STATIC_SHARED = 48 * KIB  # a larger one needs cuFuncSetAttribute, which neither Numba nor numba-cuda calls
 
-# A variable of the environment: of the GPU whose limits launches on the CPU have to fit.
+# The environment variable with the GPU whose limits apply to launches on the CPU.
 COMPUTE_CAPABILITY = "TRIFOLD_COMPUTE_CAPABILITY"
 _DEFAULT_CAPABILITY = "9.0"
 
@@ -22,14 +22,14 @@ Dim3 = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one GPU. Source: CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute Capability"; the
-    number of multiprocessors is that of the largest GPU of the kind, as its white paper gives it."""
+    """A GPU's limits. Source: CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute Capability"; the
+    number of multiprocessors is that of the largest GPU of the kind, from its white paper."""
 
     multiprocessors: int
-    threads: int  # resident, a multiprocessor
-    blocks: int  # resident, a multiprocessor
-    shared: int  # KiB a multiprocessor
-    block_shared: int  # KiB a block
+    threads: int  # resident per multiprocessor
+    blocks: int  # resident per multiprocessor
+    shared: int  # KiB per multiprocessor
+    block_shared: int  # KiB per block
 
     threads_per_block = 1024
     block_dim = (1024, 1024, 64)
@@ -37,7 +37,7 @@ class Limits:
 
     @cached_property
     def for_engine(self) -> tuple[int, ...]:
-        """As ``_simulator.launch`` takes them."""
+        """In the form for ``_simulator.launch``."""
         return (
             STATIC_SHARED,
             self.block_shared * KIB,
@@ -66,20 +66,20 @@ LIMITS = {
 
 
 def limits_of(capability: str | None = None) -> tuple[str | int, ...]:
-    """A compute capability by its name (``"9.0"`` or ``"sm_90"``), and its limits as the engine takes them.
+    """A compute capability by its name (``"9.0"`` or ``"sm_90"``), and its limits in the engine's form.
 
     Args:
-        capability: default: what the environment says, else 9.0.
+        capability: default: from the environment, else 9.0.
 
     Raises:
-        LaunchError: it is not known.
+        LaunchError: it is unknown.
     """
     name = capability_name(capability)
     return name, *LIMITS[name].for_engine
 
 
 def capability_name(capability: str | None = None) -> str:
-    """A compute capability by its name with a dot. Arguments and errors as of :func:`limits_of`."""
+    """A compute capability by its name with a dot. Arguments and errors as for :func:`limits_of`."""
     name = capability = capability or os.environ.get(COMPUTE_CAPABILITY) or _DEFAULT_CAPABILITY
     if name.startswith("sm_") and name[3:].isdigit():
         name = f"{name[3:-1]}.{name[-1]}"
@@ -89,9 +89,9 @@ def capability_name(capability: str | None = None) -> str:
 
 
 def cooperative_blocks(capability: str, block: int | Sequence[int], dynamic_shared: int = 0) -> int:
-    """How many blocks of this shape a cooperative launch may have: those that are resident at once.
+    """The most blocks of this shape in a cooperative launch: those that are resident at once.
 
-    As for a launch, shared memory that the kernel itself declares is not counted: it is known only when it runs.
+    As for a launch, shared memory that the kernel itself declares is not counted: it is only known when it runs.
     """
     limits = LIMITS[capability]
     warps = -(-math.prod(block if isinstance(block, Sequence) else (block,)) // 32)
@@ -100,7 +100,7 @@ def cooperative_blocks(capability: str, block: int | Sequence[int], dynamic_shar
 
 
 def check_launch(kernel: str, capability: str, grid: Dim3, block: Dim3, dynamic_shared: int) -> None:
-    """The GPU can start this launch.
+    """Check that the GPU can start this launch.
 
     Raises:
         LaunchError: it cannot; the message names the kernel, the limit and the remedy.

@@ -13,13 +13,14 @@ _MOST_SHOWN = 50
 
 
 def place_of(finding: Finding) -> Hashable:
-    """The same for findings of one place, whatever the kernel's instance, the threads and the order of the accesses."""
+    """A key that is equal for findings of one place, whatever the kernel's instance, the threads and the access
+    order."""
     lines = tuple(sorted({(access.file, access.line) for access in finding.accesses}))
     return finding.kind, finding.array, lines, finding.accepted_at or finding.severity
 
 
 def merged(findings: Iterable[Finding]) -> list[Finding]:
-    """The first of each place, with the count of all."""
+    """The first finding of each place, with the count of all."""
     found: dict[Hashable, Finding] = {}
     for finding in findings:
         key = place_of(finding)
@@ -29,7 +30,7 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def words(finding: Finding) -> str:
-    """Its paragraph, which says of a warning that it is one."""
+    """Its paragraph; a warning is marked as one."""
     return f"warning: {finding}" if finding.severity == "warning" else str(finding)
 
 
@@ -40,7 +41,7 @@ def lines_of(finding: Finding) -> str:
 
 
 def accepted(finding: Finding) -> str:
-    """Of an accepted finding one line: what, where, how often and why."""
+    """A line for an accepted finding: what, where, how often and why."""
     array = f" on {finding.array}" if finding.array else ""
     where = f"{finding.kind}{array} in {finding.kernel} at {lines_of(finding)}"
     return f"accepted by {finding.accepted_at}: {where}, {times(finding.count)}: {finding.accepted}"
@@ -53,12 +54,12 @@ def times(count: int) -> str:
 def summary(
     findings: Iterable[Finding], allowed: Iterable[Mapping[str, Any]], *, tests: Mapping[int, list[str]] | None = None
 ) -> list[str]:
-    """Paragraphs for a person.
+    """Paragraphs for a terminal.
 
     Args:
-        findings: one of each place, with its count.
-        allowed: ``place``, ``kind`` and ``reason`` of what the user accepts in the files that ran.
-        tests: by the number of a finding, the tests that met it.
+        findings: one per place, with its count.
+        allowed: ``place``, ``kind`` and ``reason`` of the user's acceptances in the files that ran.
+        tests: by the index of a finding, the tests that met it.
     """
     found = list(findings)
     parts: list[str] = []
@@ -82,7 +83,7 @@ def total(findings: Collection[Finding]) -> str:
 
 
 def unmet(findings: Iterable[Finding], allowed: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What the user accepts and nothing has met."""
+    """Acceptances that no finding matched."""
     met = {finding.accepted_at for finding in findings}
     return [f"{each['kind']} at {each['place']} ({each['reason']})" for each in allowed if each["place"] not in met]
 

@@ -6,7 +6,7 @@
 A test's name is ``check[implementation-device]``. The checks of one cell run together in a worker process, as under
 ``trifold verify``; cells run side by side. What cannot run on this machine is skipped with its reason.
 
-``--trifold-certified`` takes what passed from the certificates that ``trifold verify`` left.
+``--trifold-certified`` reads passed rows from the certificates written by ``trifold verify``.
 
 Under pytest-xdist each worker verifies the cells of its own tests, one after the other: ``--dist loadfile`` keeps those
 of a cell together.
@@ -83,7 +83,7 @@ class SpecFile(pytest.File):
 
 
 class CheckFailure(Exception):
-    """A row that failed, with all that it says."""
+    """A failed row, with all of its text."""
 
 
 class CheckItem(pytest.Item):
@@ -160,7 +160,7 @@ class _Runs:
         failed = [row for row in rows if row.outcome == "failed"]
         shown = self._selected[item.path, cell]
         if failed and not any(row.check in shown for row in failed):
-            return failed[0]  # no test of its own says so: a build that fails must not pass as skipped
+            return failed[0]  # no test reports it: a failed build must not pass as skipped
         reason = f"not reached: {failed[0].check} failed" if failed else "it was not reached"
         return Row(item.check, cell.implementation, cell.device, "not run", reason=reason)
 

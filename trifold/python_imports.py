@@ -1,4 +1,4 @@
-"""Which files the imports of a Python file name. Nothing is executed."""
+"""Finds the files that a Python file imports. Nothing is executed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def imported(path: Path, content: bytes, folders: Sequence[Path], listing: Listi
 
     Args:
         path, content: a Python file. One that cannot be parsed imports nothing.
-        folders: where modules are looked for. Those of a relative import lie beside the file.
+        folders: where modules are looked for. Those of a relative import are relative to the file.
         listing: the names in a folder, such as :func:`names_in`.
     """
     for level, name, members in _imports(content):
@@ -37,8 +37,8 @@ def imported(path: Path, content: bytes, folders: Sequence[Path], listing: Listi
 def shared_modules(path: Path) -> dict[Path, bytes]:
     """The contents of the Python files that ``path`` imports by a relative import, directly or not.
 
-    They lie beside or below it, such as ``_name.py`` of ``from ._name import ...``. The folder's own ``__init__.py`` is
-    not among them: it is not executed (:func:`trifold.workspace.import_file`).
+    They are in or below its folder, such as ``_name.py`` of ``from ._name import ...``. The folder's own
+    ``__init__.py`` is not among them: it is not executed (:func:`trifold.workspace.import_file`).
     """
     folder, found, waiting = path.parent, dict[Path, bytes](), [path]
     while waiting:
@@ -56,7 +56,7 @@ def shared_modules(path: Path) -> dict[Path, bytes]:
 
 
 def names_in(folder: Path) -> frozenset[str]:
-    """The names in ``folder``; none where it cannot be read."""
+    """The names in ``folder``; empty if it cannot be read."""
     try:
         return frozenset(os.listdir(folder))
     except (OSError, ValueError):
@@ -65,10 +65,10 @@ def names_in(folder: Path) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=512)
 def _imports(content: bytes) -> tuple[tuple[int, str, tuple[tuple[str, ...], ...]], ...]:
-    """Of each import the number of dots before the name, the name, and what is taken from it."""
+    """For each import the number of dots before the name, the name, and the names imported from it."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the file's own: whoever executes it sees them
+            warnings.simplefilter("ignore")  # its own imports: seen by whoever executes it
             tree = ast.parse(content)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
@@ -91,7 +91,7 @@ def _names_of_import(node: ast.AST) -> Iterator[tuple[int, str, tuple[tuple[str,
 
 
 def _modules(folder: Path, parts: Sequence[str], listing: Listing) -> Iterator[Path]:
-    """The files in ``folder`` that an import of the module ``parts`` executes; a ``*`` imports all of a package."""
+    """The files in ``folder`` that importing the module ``parts`` executes; a ``*`` imports all of a package."""
     for part in parts:
         if part == "*":
             yield from (folder / name for name in listing(folder) if name.endswith(_SUFFIXES))

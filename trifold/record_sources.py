@@ -1,11 +1,11 @@
-"""Which sources a record of results is about: a digest of each file, written into the record by what measures it.
+"""The sources of a record of results: a digest of each file, written into the record when it is measured.
 
-A record holds as long as the files have the same digests. They are of the code alone: comments, docstrings, blanks and
-line ends do not count, so that an edit of them leaves a measurement standing. (The compiler's own view, the machine
-code, would be exact, but needs minutes of the same nvcc wherever the question is asked.)
+A record is current while the files have the same digests. They cover code alone: comments, docstrings, blanks and line
+ends do not count, so that editing them keeps a measurement valid. (Comparing machine code would be exact, but takes
+minutes of the same nvcc wherever the question is asked.)
 
-What a record of ops is about is what was run: their files and the headers, wiring and compiler flags that these are
-built with. The program that took the time is not among them: a better clock makes no kernel another one.
+The sources of a record of ops are those that ran: their files and the headers, wiring and compiler flags with which
+these are built. The measuring program is not among them: a better clock changes no kernel.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Sources = dict[str, str]
 TOOLKIT = Path(__file__).resolve().parent
 _DIGITS = 16
 
-# What each op runs through beside its own files.
+# Used by each op besides its own files.
 _WIRING = ("port/*.py", "build/recipe.py")
 _PROTOTYPES = ("prototype/*.py", "device/*.py")
 _CHECKS = ("verification/checks/*.py", "verification/tolerance.py", "verification/comparison.py")
-# What <trifold/cuda.cuh> includes for g++ alone.
+# Included by <trifold/cuda.cuh> for g++ only.
 _FOR_CPU = ("trifold/cpu", "cuda_for_cpu/", "trifold/host")  # the last in older trees
 
 _CPP = (".cu", ".cuh", ".h", ".cpp")
@@ -54,13 +54,14 @@ def of_ops(
     checked: bool = False,
     toolkit: Path = TOOLKIT,
 ) -> Sources:
-    """What a run of ops on ``device`` is about.
+    """The sources of a run of ops on ``device``.
 
     Args:
-        workspace, ops: whose binding, header, port and all that these include or import from the workspace count.
-        device: on ``cuda`` the headers for g++ alone do not count.
-        prototypes: they were run, too.
-        checked: they were verified: their specs and the checks count, and the headers for g++.
+        workspace, ops: their bindings, headers, ports and all files of the workspace that these include or import
+        count.
+        device: on ``cuda`` the headers that are only for g++ do not count.
+        prototypes: whether they ran too.
+        checked: whether they were verified: then their specs and the checks count, and the headers for g++.
         toolkit: the folder of the package ``trifold``.
 
     Returns:
@@ -73,7 +74,7 @@ def of_ops(
         apart = {*(() if prototypes else (files.prototype,)), *(() if checked else (files.spec,))}
         names = source_hashes(workspace, files)
         paths = {name: workspace.root / name for name in names}
-        # The toolkit in its own repository is no part of the workspace: what counts of it is below.
+        # The toolkit in its own repository is not part of the workspace: the relevant parts are added below.
         own = {name: path for name, path in paths.items() if path not in apart and not path.is_relative_to(toolkit)}
         found |= own
         cpp += [path for path in own.values() if path.suffix in _CPP]
@@ -91,18 +92,19 @@ def of_files(root: Path, patterns: Iterable[str]) -> Sources:
 
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The files that are in one of two alone, or have another digest there."""
+    """The files that are in only one of the two, or have another digest there."""
     return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
 
 def recorded(document: Mapping[str, Any]) -> Sources:
-    """The sources that a record names; none where it was written before records did."""
+    """The sources that a record names; empty if it was written before records did."""
     facts = document.get("environment", document)
     return dict(facts.get("sources") or {})
 
 
 def digest(name: str, content: bytes) -> str:
-    """The first 16 hexadecimal digits of the SHA-256 of a file's code; of all its bytes where ``name`` is no code's."""
+    """The first 16 hexadecimal digits of the SHA-256 of a file's code; of all its bytes if ``name`` is not a code
+    file's."""
     pieces: Iterable[str] | None = None
     try:
         if b"\0" in content:
@@ -112,7 +114,7 @@ def digest(name: str, content: bytes) -> str:
         elif name.endswith(".py"):
             pieces = list(_of_python(content.decode("utf-8")))
     except (SyntaxError, ValueError, tokenize.TokenError):
-        pieces = None  # cannot be read as code: all of it counts
+        pieces = None  # not readable as code: all of it counts
     code = content if pieces is None else "\0".join(pieces).encode()
     return hashlib.sha256(code).hexdigest()[:_DIGITS]
 
@@ -127,7 +129,7 @@ def _digests(files: Mapping[str, Path]) -> Sources:
 
 
 def _of_cpp(text: str) -> Iterator[str]:
-    """Its tokens; of a preprocessor directive, in which blanks and line ends have a meaning, those too."""
+    """Its tokens; for a preprocessor directive, in which blanks and line ends are significant, those too."""
     directive, at_start = False, True
     for match in _TOKEN.finditer(text):
         token = match[0]

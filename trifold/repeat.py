@@ -51,7 +51,7 @@ def gradients(result: Any, inputs: Sequence[Tensor], *, seed: int = 0) -> tuple[
 
 
 def show(result: Any, expected: Any) -> None:
-    """Print a result beside the reference's, tensor by tensor, and where they differ most.
+    """Print a result next to the reference's, tensor by tensor, and where they differ most.
 
     >>> import torch, trifold
     >>> trifold.show(torch.tensor([1.0, 2.5]), torch.tensor([1.0, 2.0]))

@@ -1,6 +1,6 @@
-"""Which files of a workspace a verdict rests on: an op's five files and all that they include or import from there.
+"""The workspace files that a verdict depends on: an op's five files and all that they include or import from there.
 
-A certificate has their hashes, taken before the run, and holds as long as they are the same.
+A certificate has their hashes, taken before the run, and is valid while they are the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trifold.workspace import OpFiles, Workspace
 
 _TOOLKIT = Path(__file__).resolve().parent
 
-# A preprocessor directive of any name: what follows the #, also on lines that a backslash or a comment joins.
+# A preprocessor directive of any name: the text after the #, including lines joined by a backslash or a comment.
 _DIRECTIVE = re.compile(rb"^(?:[^\n]*\*/)?[ \t]*(?:#|%:)((?:\\\r?\n|/\*[\s\S]*?\*/|[^\n])*)", re.MULTILINE)
 _JOINED = re.compile(rb"\\\r?\n")
 _NAME = re.compile(rb'"([^"\n]+)"|<([^<>\n]+)>|([\w/+-]*\.[\w./+-]*)')
@@ -29,20 +29,20 @@ _NAME = re.compile(rb'"([^"\n]+)"|<([^<>\n]+)>|([\w/+-]*\.[\w./+-]*)')
 def source_hashes(workspace: Workspace, files: OpFiles) -> dict[str, str]:
     """SHA-256 of the op's five files and of all that they include or import from the workspace, directly or not.
 
-    C++: each name in a preprocessor directive (``#include``, ``__has_include``, ``#define``) that is a file beside the
-    one that has the directive, or beside the binding; also in a branch that is not active. Headers of trifold, CUDA,
-    torch and the system do not count, but a file beside the binding that takes the place of one of trifold's does.
+    C++: each name in a preprocessor directive (``#include``, ``__has_include``, ``#define``) that is a file in the
+    folder of the file with the directive, or of the binding; also in an inactive branch. Headers of trifold, CUDA,
+    torch and the system do not count, but a file in the binding's folder that replaces one of trifold's does.
 
     Python: each ``import``, also inside a function, and ``import_module("a.b")``, with the ``__init__`` of each package
-    on the way. Modules are looked for in the workspace's root, the current folder, the file's own folder and what
-    lies inside the workspace of ``sys.path``. All that are found count, whichever of them Python would take.
+    on the way. Modules are looked for in the workspace's root, the current folder, the file's own folder and the part
+    of ``sys.path`` inside the workspace. All that are found count, whichever of them Python would use.
 
-    What lies outside the workspace does not count, nor does what is installed in an environment inside of it, nor the
-    toolkit in its own repository (see :func:`~trifold.verification.certificate.toolkit_digest`). Files that code opens
-    or executes by a path of its own are not seen. Nothing is executed; a Python file that cannot be parsed counts by
-    its own hash alone, and a file that does not exist not at all.
+    Files outside the workspace do not count, nor do packages installed in an environment inside it, nor the toolkit in
+    its own repository (see :func:`~trifold.verification.certificate.toolkit_digest`). Files that code opens or executes
+    by a path of its own are not seen. Nothing is executed; a Python file that cannot be parsed counts only by its own
+    hash, and a missing file not at all.
 
-    The workspace's suppressions (:mod:`trifold.acceptance`) count: they decide which findings fail.
+    The workspace's suppressions (:mod:`trifold.acceptance`) count: they determine which findings fail.
 
     Returns:
         By the path relative to the workspace, sorted.
@@ -62,27 +62,27 @@ def source_hashes(workspace: Workspace, files: OpFiles) -> dict[str, str]:
         try:
             content = path.read_bytes()
         except OSError:
-            continue  # it is missing, or was removed meanwhile
+            continue  # missing, or removed meanwhile
         found[path] = hashlib.sha256(content).hexdigest()
         if path.suffix == ".py":
             waiting += _within(root, imported(path, content, [*dict.fromkeys((*folders, path.parent))], listing))
-        elif b"\0" not in content:  # no text: a compiled module, or data
+        elif b"\0" not in content:  # not text: a compiled module, or data
             waiting += _within(root, _included(path, content, beside))
     return {os.path.relpath(path, root): found[path] for path in sorted(found)}
 
 
 def changed_sources(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
-    """The files that are in one of two results of :func:`source_hashes` alone, or have another hash there."""
+    """The files that are in only one of two results of :func:`source_hashes`, or have another hash there."""
     return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
 
 
 def _within(root: Path, paths: Iterable[Path]) -> Iterator[Path]:
-    """Of ``paths`` those that are files of the workspace, under one name each."""
+    """Those of ``paths`` that are files of the workspace, under one name each."""
     for path in paths:
         if not os.path.isfile(path):
             continue
         real = os.path.realpath(path)
-        plain = os.path.normpath(path)  # wrong where ".." follows a link to a folder
+        plain = os.path.normpath(path)  # wrong if ".." follows a link to a folder
         found = Path(plain if os.path.realpath(plain) == real else real)
         if found.is_relative_to(root) and not Path(real).is_relative_to(_TOOLKIT):
             yield found
@@ -93,7 +93,7 @@ def _within(root: Path, paths: Iterable[Path]) -> Iterator[Path]:
 
 @functools.cache
 def _toolkit_headers() -> tuple[str, ...]:
-    """The names by which the dialect's headers are included: the compiler looks beside the binding first."""
+    """The names by which the dialect's headers are included: the compiler looks in the binding's folder first."""
     return tuple(
         sorted(
             str(path.relative_to(folder))
@@ -116,7 +116,7 @@ def _included(path: Path, content: bytes, beside: Path) -> Iterator[Path]:
 
 
 def _import_folders(root: Path) -> tuple[Path, ...]:
-    """The workspace, and the folders inside of it where Python looks for modules, here or in a worker."""
+    """The workspace, and the folders inside it where Python looks for modules, here or in a worker."""
     given = (Path(os.path.abspath(folder)) for folder in (os.curdir, *sys.path))
     inside = (folder for folder in given if folder.is_relative_to(root))
     return tuple(dict.fromkeys(folder for folder in (root, *inside) if not _is_environment(folder.relative_to(root))))

@@ -1,4 +1,4 @@
-"""Tables for a terminal, whose text is never cut: what is too long goes on in the next line of its cell."""
+"""Tables for a terminal, whose text is never truncated: long text continues on the next line of its cell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ GAP = 2  # spaces between columns
 
 
 def plain(*columns: str) -> Table:
-    """A table without lines, with these headings; no heading at all where all are empty.
+    """A table without lines, with these headings; no headings if all are empty.
 
     The first column holds names, which are not broken.
     """

@@ -1,4 +1,4 @@
-"""What torch's operators do while other code runs."""
+"""Observes torch's operators while other code runs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class TorchCalls(TorchDispatchMode):
-    """Is told of each call of torch's operators, those that the toolkit's own operators make on the CPU included."""
+    """Gets each call of torch's operators, including those that the toolkit's own operators make on the CPU."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func.namespace.startswith("trifold_"):
-            with self:  # it is off in here: what the operator itself calls is to be seen too
+            with self:  # the mode is off inside: calls by the operator itself are to be seen too
                 return func._op_dk(torch._C.DispatchKey.CPU, *args, **(kwargs or {}))
         result = func(*args, **(kwargs or {}))
         self.called(func, args, result)

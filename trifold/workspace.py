@@ -6,7 +6,7 @@
     ports/<op>.py         the operator: schema, fake, autograd, public function
     verify/<op>.py        what the op must satisfy
 
-What several ops share lies beside these files: headers in ``cuda_src/``, and in each of the other folders Python
+Files shared by several ops are in the same folders: headers in ``cuda_src/``, and in each of the other folders Python
 modules whose names begin with an underscore, which a file of that folder imports by ``from ._name import ...``.
 
 ``[tool.trifold]`` in the workspace's pyproject.toml may rename the folders, and name a file of ``suppressions``
@@ -124,7 +124,7 @@ class Workspace:
         return self.root / self.folders[name]
 
     def files(self, op: str) -> OpFiles:
-        """Where the files of ``op`` are, or would be."""
+        """The paths of the files of ``op``, whether or not they exist."""
         sources = self.folder("cuda_src")
         return OpFiles(
             name=op,
@@ -136,7 +136,7 @@ class Workspace:
         )
 
     def ops(self) -> tuple[str, ...]:
-        """The names of all ops, complete or not, sorted. A file with a leading underscore is none."""
+        """The names of all ops, complete or not, sorted. Files with a leading underscore are not ops."""
         patterns = {"prototypes": "*.py", "cuda_src": "*.cu", "ports": "*.py", "verify": "*.py"}
         stems = {path.stem for name, pattern in patterns.items() for path in self.folder(name).glob(pattern)}
         return tuple(sorted(stem for stem in stems if stem.isidentifier() and not stem.startswith("_")))
@@ -158,7 +158,7 @@ class Workspace:
         return files
 
     def select(self, names: Iterable[str]) -> tuple[OpFiles, ...]:
-        """The files of the ops ``names``, or of all ops where none is named."""
+        """The files of the ops ``names``, or of all ops if none is named."""
         chosen = tuple(dict.fromkeys(names)) or self.ops()
         if not chosen:
             raise WorkspaceError(f"the workspace {self.root} has no op yet", "add the five files of one")
@@ -202,7 +202,7 @@ def import_file(path: Path, name: str, code: Callable[[Path], CodeType] | None =
     """
     if not path.is_file():
         raise WorkspaceError(f"{path} does not exist", "create it, or correct its name")
-    # As of a file that Python runs as __main__, the name of its spec says which package it belongs to.
+    # As for a file that Python runs as __main__, the name of its spec determines its package.
     spec = importlib.util.spec_from_file_location(f"{_package_for(path)}.{path.stem}", path)
     assert spec is not None and isinstance(spec.loader, SourceLoader)
     module = importlib.util.module_from_spec(spec)
@@ -222,8 +222,8 @@ _executed: dict[str, dict[Path, bytes]] = {}
 
 
 def _package_for(path: Path) -> str:
-    """The name of the package whose modules are the files beside ``path``; those that have changed since they were
-    executed are forgotten, with all that may have imported from them."""
+    """The name of the package whose modules are the files in the folder of ``path``; those that have changed since they
+    were executed are forgotten, with all that may have imported from them."""
     folder = os.path.abspath(path.parent)
     readable = re.sub(r"\W", "_", path.parent.name)
     name = f"trifold_{readable}_{hashlib.sha256(folder.encode()).hexdigest()[:12]}"
@@ -236,6 +236,6 @@ def _package_for(path: Path) -> str:
             del sys.modules[module]
         before.clear()
     if not contents.keys() <= before.keys():
-        importlib.invalidate_caches()  # a file may be newer than what Python last saw of the folder
+        importlib.invalidate_caches()  # a file may be newer than Python's listing of the folder
     before |= contents
     return name

@@ -117,9 +117,7 @@ def _over_shapes(tables: Sequence[_Panel]) -> Any:
     columns = max(map(len, panels.values()))
     figure = _figure(columns, len(panels), (6.5, 3.2))
     for line, (op, benchmarks) in enumerate(panels.items()):
-        in_order = sorted(
-            benchmarks.items(), key=lambda item: item[0] != "forward"
-        )  # in a fixed order, whichever file came first
+        in_order = sorted(benchmarks.items(), key=lambda item: item[0] != "forward")  # whichever came first
         for column, (benchmark, rows) in enumerate(in_order):
             axes = figure.add_subplot(len(panels), columns, line * columns + column + 1)
             _panel_over_shapes(axes, rows)
@@ -157,9 +155,7 @@ def _panel_over_shapes(axes: Any, rows: _Panel) -> None:
     for number, dtype in enumerate(dict.fromkeys(row.dtype for row in rows)):
         for name in COMPETITORS:
             parts = {row.case: row.ratios.get(ROOFLINE) for row in rows if (row.competitor, row.dtype) == (name, dtype)}
-            heights = [
-                100 * part.value if (part := parts.get(case)) else float("nan") for case in cases
-            ]  # nan leaves a gap
+            heights = [100 * part.value if (part := parts.get(case)) else float("nan") for case in cases]  # nan: a gap
             axes.plot(range(len(cases)), heights, **_line(name), **_stroke(number))
     axes.axhline(100, color="black", linewidth=0.8, linestyle=":")
     axes.set_xticks(range(len(cases)), cases, rotation=25, ha="right")

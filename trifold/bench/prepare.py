@@ -113,9 +113,8 @@ def first_calls(planned: Sequence[Task], against: Collection[str], device: Devic
     for task in sorted(planned, key=lambda task: task.benchmark.bytes(task.case, task.dtype)):
         stated = task.benchmark.cub
         if CUB in against and stated is not None and not task.without_libraries:
-            functions.setdefault(
-                stated.function, _first_call(task, CUB)
-            )  # the smallest, since its results are compared too
+            # The smallest case, since its results are compared too.
+            functions.setdefault(stated.function, _first_call(task, CUB))
     calls: dict[tuple[object, ...], FirstCall] = {}
     for name in (name for name in _COMPILED if name in against):
         for task in planned:

@@ -29,16 +29,16 @@ _EVERY_TOOL = (
     "--strip-paths=no",
     "--show-backtrace=device",
     "--target-processes=application-only",
-    "--max-connections=100",  # the default of 10 is too few for runs side by side
-    "--launch-timeout=60",  # seconds; so do these take their time to start
+    "--max-connections=100",  # the default of 10 is too low for runs in parallel
+    "--launch-timeout=60",  # seconds; processes in parallel start slowly
 )
 _OPTIONS = {
-    # Behind each array lies memory that nobody may touch: an index that leaves one array does not meet the next.
+    # Each array is followed by memory that must not be accessed: an index past one array does not reach the next.
     "memcheck": ("--padding=1024", "--print-limit=1000"),
-    # Each hazard names its two threads; the analysis names lines alone, but is printed where hazards are too many:
-    # they are of bytes.
+    # Each hazard names its two threads; the analysis only names lines, but is printed when there are too many hazards,
+    # which are counted per byte.
     "racecheck": ("--racecheck-report=all", "--print-limit=100000"),
-    # A copy of memory that is partly unwritten is no kernel's mistake.
+    # A copy of partly uninitialised memory is not an error of a kernel.
     "initcheck": ("--check-api-memory-access=no", "--print-limit=1000"),
     "synccheck": ("--print-limit=1000",),
 }
@@ -52,12 +52,12 @@ _NEWER_OPTIONS = {
 
 @dataclass(frozen=True)
 class ToolRun:
-    """What a run of a program under one tool showed.
+    """The result of running a program under one tool.
 
     Attributes:
         status: the program's exit status; negative: of a signal.
         in_time: it ended by itself.
-        text: what the tool printed.
+        text: the tool's output.
         report: the same as findings.
     """
 
@@ -69,7 +69,7 @@ class ToolRun:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What the tool told beside findings; where it did not come to its end, that."""
+        """The tool's other messages; if it did not finish, that."""
         if not self.in_time:
             return (*self.report.problems, f"{self.tool}: the program did not end in time, and was ended")
         if not self.report.complete:
@@ -112,7 +112,7 @@ def _places_in(home: Path) -> tuple[Path, ...]:
 
 @functools.cache
 def version(sanitizer: Path) -> str:
-    """As ``--version`` prints it, such as "2026.4.0.0"; "" where it prints none."""
+    """The version in ``--version``, such as "2026.4.0.0"; "" if there is none."""
     found = re.search(r"Version (\d[\d.]*)", _printed(sanitizer, "--version"))
     return found[1] if found else ""
 
@@ -131,7 +131,7 @@ def _printed(sanitizer: Path, option: str) -> str:
 
 
 def prefix(sanitizer: Path, tool: str, log: Path, options: Sequence[str] = ()) -> list[str]:
-    """What stands before a command that is to run under ``tool``, which writes to ``log``."""
+    """The beginning of a command that runs under ``tool``, which writes to ``log``."""
     newer = [o for o in _NEWER_OPTIONS.get(tool, ()) if o.partition("=")[0] in _help(sanitizer)]
     return [str(sanitizer), f"--tool={tool}", f"--log-file={log}", *_EVERY_TOOL, *_OPTIONS[tool], *newer, *options]
 
@@ -149,11 +149,11 @@ def run(
     """Run ``command`` under ``tool``.
 
     Args:
-        sanitizer: of :func:`find`.
+        sanitizer: from :func:`find`.
         options: more options for compute-sanitizer.
         timeout: seconds after which the program and the tool are ended; a kernel may hang.
         environment: of the program, if not this process's.
-        streams: ``stdin``, ``stdout`` and ``stderr``, as :class:`subprocess.Popen` takes them.
+        streams: ``stdin``, ``stdout`` and ``stderr``, as for :class:`subprocess.Popen`.
     """
     with tempfile.TemporaryDirectory(prefix="trifold-sanitize-") as folder:
         log = Path(folder) / "report.txt"
@@ -164,7 +164,7 @@ def run(
             in_time = True
         except subprocess.TimeoutExpired:
             in_time = False
-        finally:  # also on an interrupt, which the new session did not get
+        finally:  # also on an interrupt, which the new session did not receive
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()

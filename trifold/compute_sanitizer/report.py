@@ -1,7 +1,7 @@
-"""What compute-sanitizer's tools print, as findings.
+"""Parses the output of compute-sanitizer's tools into findings.
 
-Its text is read, not its XML: the manual shows the text of each tool, and no version describes its XML. A report begins
-with a line after ``=========`` and one space; what belongs to it is indented further.
+The text is parsed, not the XML: the manual shows the text of each tool, and no version documents the XML. A report
+begins with a line after ``=========`` and one space; its other lines are indented further.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _CLUSTER = re.compile(r"Potential invalid __(?P<memory>\w+?)__ (?P<operation>rea
 _HAZARD_SIDE = re.compile(rf"(?P<operation>\w+) Thread {_COORDINATES}(?: \(.*?\))? at (?P<place>.+)")
 _BARRIER = re.compile(r"[\w ]+ error detected\. (?P<what>.+?)\.?$")
 _API = re.compile(r"Program hit (\S+) .*on CUDA API call to (\S+?)\.?$")
-# Calls of CUDA that follow a mistake fail because of it, and then the program does.
+# Calls of CUDA that fail because of an earlier error, and then the program itself.
 _CONSEQUENCE = re.compile(
     _API.pattern + r"|Error: process didn't terminate successfully|Target application returned an error"
 )
-# A kernel that the hardware stopped: what it did is known, which thread did it may not be.
+# A kernel that the hardware stopped: the error is known, the thread may not be.
 _HARDWARE: tuple[tuple[re.Pattern[str], FindingKind], ...] = (
     (re.compile("misaligned", re.IGNORECASE), "misaligned"),
     (re.compile(r"illegal address|invalid address|out-of-range|out of bounds", re.IGNORECASE), "out-of-bounds"),
@@ -49,12 +49,12 @@ _LEVELS: dict[str, Severity] = {"Warning": "warning", "Info": "lint"}
 
 @dataclass(frozen=True)
 class ToolReport:
-    """What one run of a tool told.
+    """The result of one run of a tool.
 
     Attributes:
-        findings: the mistakes of kernels, each place once.
-        problems: what else went wrong: calls of CUDA that failed, what the tool could not do.
-        complete: the tool came to its end: its summary is there.
+        findings: errors of kernels, each place once.
+        problems: other errors: calls of CUDA that failed, limits of the tool.
+        complete: whether the tool finished, with a summary.
     """
 
     findings: tuple[Finding, ...]
@@ -74,10 +74,10 @@ class _Place:
 
 
 def parse(text: str, tool: str) -> ToolReport:
-    """Read what ``--log-file`` holds.
+    """Parse the content of ``--log-file``.
 
     Args:
-        text: its content; what a program printed between the reports is passed over.
+        text: the content; a program's output between the reports is skipped.
         tool: memcheck, racecheck, initcheck or synccheck; it is named in the messages.
     """
     findings: list[Finding] = []
@@ -102,7 +102,7 @@ def parse(text: str, tool: str) -> ToolReport:
 
 
 def _not_shown(summary: str) -> list[str]:
-    """That the tool printed only some of what it found."""
+    """A remark if the tool printed only some of its findings."""
     match = _HAZARDS.match(summary)
     if match is None or int(match[1]) >= int(match[2]) + int(match[3]):
         return []
@@ -110,7 +110,7 @@ def _not_shown(summary: str) -> list[str]:
 
 
 def _problem(title: str, details: list[str]) -> str:
-    """With the place, where it has one, and without the thread: so that it is the same for each."""
+    """With the place, if it has one, and without the thread, so that equal problems have equal texts."""
     place, _ = _places(details)
     return f"{title}{place}" if place.function else title
 
@@ -175,7 +175,7 @@ def _single(
 
 
 def _race(hazard: re.Match[str], details: list[str]) -> Finding | None:
-    """Of two threads; the later access is named first, as the engine does."""
+    """A race of two threads; the later access is named first, as in the engine's findings."""
     block = _three(hazard.groups()[-3:])
     sides = [found for found in map(_HAZARD_SIDE.match, details) if found]
     if len(sides) != 2:
@@ -197,7 +197,7 @@ def _race(hazard: re.Match[str], details: list[str]) -> Finding | None:
 
 
 def _not_among(hazards: list[Finding], analyses: list[tuple[re.Match[str], list[str]]]) -> Iterator[Finding]:
-    """racecheck's races between two lines of which no hazard, which names its threads, is among the findings."""
+    """racecheck's races between two lines without a hazard, which would name the threads, among the findings."""
     told = {frozenset(_Place(at.function, at.file, at.line) for at in hazard.accesses) for hazard in hazards}
     for analysis, details in analyses:
         place = _place(analysis["place"])
@@ -224,7 +224,7 @@ def _does(access: Access) -> str:
 
 
 def _places(details: list[str]) -> tuple[_Place, str]:
-    """Where it happened, and the kernel: the outermost function of the thread."""
+    """The location, and the kernel: the outermost function of the thread."""
     at = [_place(line.removeprefix("at ")) for line in details if line.startswith("at ")]
     frames = [
         _place(line.partition("Device Frame:")[2].strip()) for line in details if line.startswith("Device Frame:")
@@ -260,7 +260,7 @@ def _three(numbers: tuple[str | None, ...]) -> tuple[int, int, int]:
 
 
 def _each_place_once(findings: list[Finding]) -> Iterator[Finding]:
-    """The first finding of each kind at each line, with how many more threads made it."""
+    """The first finding of each kind at each line, with the number of further threads."""
     counted: dict[tuple[object, ...], tuple[Finding, int]] = {}
     for finding in findings:
         at: tuple[object, ...] = tuple((at.operation, at.file, at.line, at.function) for at in finding.accesses)

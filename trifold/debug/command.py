@@ -1,4 +1,4 @@
-"""``trifold debug``: stop in a kernel of an op, on one of the op's own samples: in the simulator, or in the port."""
+"""``trifold debug``: stop in a kernel of an op on one of the op's samples, in the simulator or in the port."""
 
 from __future__ import annotations
 

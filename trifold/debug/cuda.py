@@ -21,10 +21,10 @@ from trifold.workspace import OpFiles
 
 @dataclass(frozen=True)
 class CudaSession:
-    """What is to be run under cuda-gdb.
+    """A run under cuda-gdb.
 
     Attributes:
-        breakpoints: kernels, device functions, or a line: where the CUDA thread ``place`` stops first.
+        breakpoints: kernels, device functions, or a line: where the CUDA thread ``place`` first stops.
         driver: the command to debug.
     """
 
@@ -60,7 +60,7 @@ class CudaSession:
         return cls(cuda_gdb, breakpoints, place, (*driver, *forward))
 
     def command(self) -> list[str]:
-        """cuda-gdb with breakpoints that wait for the library, each for one CUDA thread."""
+        """cuda-gdb's commands: pending breakpoints in the library, each for one CUDA thread."""
         indices = zip(("threadIdx", "blockIdx"), self.place, strict=True)
         thread = " && ".join(f"{name}.{axis} == {i}" for name, at in indices for axis, i in zip("xyz", at, strict=True))
         options = ["-q", "-ex", "set breakpoint pending on"]
@@ -69,7 +69,7 @@ class CudaSession:
         return [str(self.cuda_gdb), *options, "-ex", "run", "--args", *self.driver]
 
     def run(self) -> int:
-        """Run cuda-gdb at this process's terminal; its exit status."""
+        """Run cuda-gdb at this process's terminal; return its exit status."""
         return subprocess.run(self.command(), env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"}).returncode
 
 

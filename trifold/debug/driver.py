@@ -1,6 +1,6 @@
 """The program that gdb debugs: ``python -m trifold.debug.driver OP``; it loads the op's port and makes one call.
 
-The port is the build for gdb, which may stop at the call of ``kill``: then the port is loaded.
+The port is the build for gdb, which may stop at the call of ``kill``, when the port is loaded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Prints where gdb's script for ports lies: ``python -m trifold.debug.gdb_script``, for ``source`` in gdb."""
+"""Prints the path of gdb's script for ports: ``python -m trifold.debug.gdb_script``, for ``source`` in gdb."""
 
 from __future__ import annotations
 

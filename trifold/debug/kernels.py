@@ -1,4 +1,4 @@
-"""The kernels and device functions of a prototype, and the lines where one can stop in them."""
+"""The kernels and device functions of a prototype, and the lines at which a debugger can stop in them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def check_line(prototype: ModuleType, path: Path, line: int) -> None:
 
 
 def device_functions(prototype: ModuleType) -> dict[str, FunctionType]:
-    """The kernels and device functions that ``prototype`` has, its own and those that it imports, by name."""
+    """The kernels and device functions in ``prototype``, defined or imported there, by name."""
     functions = {name: getattr(value, "fn", None) for name, value in vars(prototype).items()}  # FakeCUDAKernel.fn
     return {name: function for name, function in functions.items() if isinstance(function, FunctionType)}
 
 
 def _lines(code: CodeType) -> set[int]:
-    """The lines at which tracing stops: not that of ``def``."""
+    """The lines at which tracing stops, without that of ``def``."""
     lines = {line for _, _, line in code.co_lines() if line is not None and line != code.co_firstlineno}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -34,12 +34,13 @@ _OPERATOR = re.compile(r'implement<&?(?:\w+::)*(\w+)>\(\s*\w+\s*,\s*"(\w+)"')
 
 @dataclass(frozen=True)
 class PortSession:
-    """What is to be run under gdb, and where to stop.
+    """A run under gdb, and where to stop.
 
     Attributes:
-        function: a launch function, kernel or device function; the first stands for the kernel that it launches.
+        function: a launch function, kernel or device function; a launch function stands for the kernel that it
+            launches.
         number: the sample's, from 1.
-        operators: whether ``function`` is a launch function: its name in C++; empty: it is none.
+        operators: if ``function`` is a launch function, its name in C++; otherwise empty.
         place: the CUDA thread to stop in.
         line: of the header; None: the function's first.
     """
@@ -73,10 +74,10 @@ class PortSession:
         return cls(implementation, function, operators, chosen, calls.index(chosen) + 1, place, line, library.path, gdb)
 
     def run(self) -> int:
-        """Run gdb at this process's terminal; its exit status.
+        """Run gdb at this process's terminal; return its exit status.
 
         Raises:
-            DebugError: the sample ended without coming to the place; the text says what there was.
+            DebugError: the sample ended without reaching the place; the text lists its launches.
         """
         files = self.implementation.files
         with tempfile.TemporaryDirectory(prefix="trifold-debug-") as folder:
@@ -149,13 +150,13 @@ def device_functions(source: Path) -> dict[str, tuple[int, int]]:
 
 
 def kernels(source: Path) -> list[str]:
-    """Those of :func:`device_functions` that are launched."""
+    """The :func:`device_functions` that are launched."""
     text = _LAUNCH_BOUNDS.sub("", source.read_text(encoding="utf-8"))
     return [match[1] for match in _FUNCTION.finditer(text) if "__global__" in match[0]]
 
 
 def _closing(text: str, begin: int) -> int:
-    """Where the brace that opens at ``begin`` closes."""
+    """The position of the brace that closes the one at ``begin``."""
     depth = 0
     for at in range(begin, len(text)):
         depth += {"{": 1, "}": -1}.get(text[at], 0)
@@ -178,7 +179,7 @@ def require_in_function(header: Path, line: int) -> None:
 
 
 def operators_of(files: OpFiles, implementation: Implementation, name: str) -> tuple[str, ...]:
-    """The C++ function of the operator ``name``; nothing for a kernel or device function of that name."""
+    """The C++ function of the operator ``name``; empty for a kernel or device function of that name."""
     schemas = list(implementation.operators.schemas)
     if name in schemas:
         written = {op: function for function, op in _OPERATOR.findall(files.binding.read_text(encoding="utf-8"))}

@@ -19,7 +19,7 @@ _EDGE = re.compile(r"edge \d+")
 
 
 class DebugError(TrifoldError):
-    """What ``trifold debug`` was asked for does not exist."""
+    """The requested function, sample or line does not exist."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,16 @@ class NamedCall:
 
 
 def named_calls(spec: Spec) -> tuple[NamedCall, ...]:
-    """The spec's samples under their own names, then its edges, numbered; those of a GPU come last."""
+    """The spec's samples by their names, then its edges, numbered; those for a GPU come last."""
     edges = [NamedCall(f"edge {number}", call) for number, call in enumerate((*spec.edges, *spec.gpu_edges), 1)]
     return (*(NamedCall(sample.name, sample.call) for sample in spec.samples), *edges)
 
 
 def choose(calls: tuple[NamedCall, ...], wanted: str | None, spec_file: object) -> NamedCall:
-    """The call that ``wanted`` names: by its name, the beginning of one, or its number from 1. None: the first.
+    """The call named ``wanted``: by its name, the beginning of one, or its number from 1. None: the first.
 
     Raises:
-        DebugError: there is none; the text lists what there is.
+        DebugError: there is none; the text lists all samples.
     """
     if not calls:
         raise DebugError(f"{spec_file} has no sample", "give its spec one: samples=[Sample(name, Call(...), reason)]")

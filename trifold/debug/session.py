@@ -24,11 +24,11 @@ from trifold.workspace import OpFiles
 
 @dataclass(frozen=True)
 class Session:
-    """What is to be run, and where to stop.
+    """A run, and where to stop.
 
     Attributes:
         function: of the prototype, in which to stop: a launch function stands for the kernel that it launches.
-        launchers: the launch functions that count.
+        launchers: the launch functions whose launches count.
         place: the CUDA thread to stop in.
         line: of the prototype's file; None: the function's first.
     """
@@ -61,10 +61,10 @@ class Session:
         return cls(implementation, wanted, launchers, chosen, place, line)
 
     def run(self) -> int:
-        """Run the sample. The exit status: 0; 1 where the kernel raised.
+        """Run the sample. Returns the exit status: 0; 1 if the kernel raised.
 
         Raises:
-            DebugError: the sample ended without coming to the place; the text says what there was.
+            DebugError: the sample ended without reaching the place; the text lists its launches.
         """
         editor = _editor()
         debugger = KernelDebugger()
@@ -115,7 +115,7 @@ class Session:
 def _function(
     prototype: ModuleType, implementation: Implementation, name: str
 ) -> tuple[FunctionType, tuple[FunctionType, ...]]:
-    """The function that is called ``name``, and the launch functions that lead to it."""
+    """The function named ``name``, and the launch functions that lead to it."""
     launchers = {name: getattr(prototype, name) for name in implementation.operators.schemas}
     kernels = device_functions(prototype)
     if name in launchers:
@@ -136,7 +136,7 @@ def _editor() -> bool:
 
 
 def _show(error: Exception, debugger: KernelDebugger) -> None:
-    """Print the user's part of the traceback, and let the user look at where it ended."""
+    """Print the user's part of the traceback, and start a post-mortem debugger."""
     frames = [entry for entry in traceback.walk_tb(error.__traceback__) if not hidden(entry[0])]
     debugger.message("Traceback (most recent call last):")
     for text in traceback.StackSummary.extract(iter(frames)).format():

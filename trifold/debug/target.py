@@ -1,4 +1,4 @@
-"""Where ``trifold debug`` stops: a line of a CUDA thread, in a launch that a certain function makes."""
+"""Where ``trifold debug`` stops: a line of a CUDA thread, in a launch by certain functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trifold.simulator.coordinates import Coordinates, Place, described
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch that was made."""
+    """A launch that has been made."""
 
     kernel: str
     grid: Coordinates
@@ -44,7 +44,7 @@ class Launch:
 def never_came(
     function: str, line: int | None, place: Place, sample: NamedCall, launches: Sequence[Launch]
 ) -> DebugError:
-    """Why a sample ended without coming to a line (None: the first) of ``function`` in the thread ``place``."""
+    """Why a sample ended without reaching a line (None: the first) of ``function`` in the thread ``place``."""
     where = f"{function} on {sample}"
     if not launches:
         return DebugError(f"{where} launches no kernel", "choose another --sample, or another --function")
@@ -63,17 +63,17 @@ def never_came(
 
 @dataclass
 class Target:
-    """A trace function that waits until a CUDA thread comes to a line. No other thread is traced.
+    """A trace function that waits until a CUDA thread reaches a line. No other thread is traced.
 
     Attributes:
         place: the thread.
-        within: the code of launch functions; launches that others make do not count.
-        function: the code of a kernel or device function; None: the kernel, whichever it is.
+        within: the code of launch functions; launches by others do not count.
+        function: the code of a kernel or device function; None: any kernel.
         line: file and number; None: the first line of ``function``.
-        arrive: called there, once, with the frame, that of the launch function, and the launch; its result is the
-            frame's trace function from then on.
-        at_call: arrive where the kernel is called, before its first line. A profile function is told no lines.
-        launches: those that ``within`` made so far.
+        arrive: called there, once, with the frame, the launch function's frame, and the launch; its result becomes the
+            frame's trace function.
+        at_call: arrive at the call of the kernel, before its first line. A profile function gets no line events.
+        launches: those made by ``within`` so far.
     """
 
     place: Place
@@ -84,7 +84,7 @@ class Target:
     at_call: bool = False
     launches: list[Launch] = field(default_factory=list)
     arrived: bool = False
-    _to_begin: int = 0  # threads of the launch that runs
+    _to_begin: int = 0  # threads of the running launch
 
     def __call__(self, frame: FrameType, event: str, _: object) -> Any:
         """The trace function; see :func:`sys.settrace`."""
@@ -110,7 +110,7 @@ class Target:
         return stepping.outermost(frame) if self.function is None else _is_code_of(frame, self.function)
 
     def _count(self, frame: FrameType) -> None:
-        """A launch is met when the first of its threads begins."""
+        """A launch counts when the first of its threads begins."""
         if self._to_begin == 0:
             launch = Launch.running(frame.f_code.co_name)
             self._to_begin = launch.threads
@@ -126,6 +126,6 @@ class Target:
 
 
 def _is_code_of(frame: FrameType, function: CodeType) -> bool:
-    """The simulator runs a function's code changed, at the lines that it has."""
+    """The simulator runs a rewritten copy of a function's code, with the same lines."""
     code = frame.f_code
     return (code.co_filename, code.co_name) == (function.co_filename, function.co_name)

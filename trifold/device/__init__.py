@@ -1,9 +1,9 @@
-"""Device functions for prototypes, by the names of their twins in C++ (``<trifold/*.cuh>``).
+"""Device functions for prototypes, with the names of their C++ counterparts (``<trifold/*.cuh>``).
 
     from trifold.device import block_sum, philox_normal
 
-Without a twin: the 16-byte vectors of ``<trifold/vector.cuh>``, since Numba has no load of that width; launches, which
-are ``trifold.prototype.launch``.
+Without a counterpart here: the 16-byte vectors of ``<trifold/vector.cuh>``, since Numba has no load of that width; and
+launches, which are ``trifold.prototype.launch``.
 """
 
 from trifold.device.launch import ceil_div, thread_index

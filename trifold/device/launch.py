@@ -1,11 +1,11 @@
-"""A thread's place in its launch: the device functions of ``<trifold/launch.cuh>`` and ``<trifold/cuda.cuh>``."""
+"""A thread's index in its launch: the device functions of ``<trifold/launch.cuh>`` and ``<trifold/cuda.cuh>``."""
 
 from numba import cuda
 
 
 @cuda.jit(device=True)
 def thread_index():  # type: ignore[no-untyped-def]
-    """The number of this thread in a one-dimensional grid, as int64."""
+    """The index of this thread in a one-dimensional grid, as int64."""
     return cuda.grid(1)
 
 

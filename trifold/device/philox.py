@@ -1,7 +1,7 @@
 """Normal random numbers for Numba kernels: the device functions of ``<trifold/philox.cuh>``.
 
-Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011) and Box–Muller. Words of 32 bits travel as uint64, masked, so that
-the arithmetic is the same in Numba's simulator and on a GPU. Normals are computed in float64 for every dtype.
+Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011) and Box–Muller. Words of 32 bits are held in uint64, masked, so
+that the arithmetic is the same in Numba's simulator and on a GPU. Normals are computed in float64 for every dtype.
 """
 
 import math
@@ -19,7 +19,7 @@ _WEYL_1 = np.uint64(0xBB67AE85)  # sqrt(3) - 1
 
 @cuda.jit(device=True)
 def philox4x32_10(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
-    """The four words that counter (c0, c1, c2, c3) and key (k0, k1) give; all uint64 below 2^32."""
+    """The four words for counter (c0, c1, c2, c3) and key (k0, k1); all uint64 below 2^32."""
     for _ in range(10):
         p0 = _MULTIPLIER_0 * c0
         p1 = _MULTIPLIER_1 * c2
@@ -34,7 +34,7 @@ def philox4x32_10(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def philox_group(seed, offset, group):  # type: ignore[no-untyped-def]
-    """The four words of group ``group`` in the draw that ``(seed, offset)`` name; all int64."""
+    """The four words of group ``group`` in the draw identified by ``(seed, offset)``; all int64."""
     draw = offset // 4
     return philox4x32_10(
         np.uint64(draw & 0xFFFFFFFF),
@@ -48,7 +48,7 @@ def philox_group(seed, offset, group):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def philox_uniform(bits):  # type: ignore[no-untyped-def]
-    """A uniform number in (0, 1] from 32 bits: rounded to float32 at each step, so that it is the same everywhere."""
+    """A uniform number in (0, 1] from 32 bits, rounded to float32 at each step: the same on all devices."""
     return np.float64(np.float32(np.float32(bits) * np.float32(2.0**-32)) + np.float32(2.0**-33))
 
 

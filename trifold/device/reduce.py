@@ -1,8 +1,8 @@
 """Reductions over the lanes of a warp and the threads of a block: the device functions of ``<trifold/reduce.cuh>``.
 
-Every thread gets the result, the same bit for bit: the order in which values are combined depends on nothing but where
-they stand. One thread combines what the warps of a block have. In C++ each does, which saves a barrier; the simulator
-would run these loops one after the other.
+Every thread gets the result, the same bit for bit: the order in which values are combined depends only on their
+positions. One thread combines the values of a block's warps. In C++ each thread does, which saves a barrier; the
+simulator would run these loops one after the other.
 """
 
 from numba import cuda
@@ -18,7 +18,7 @@ def larger(a, b):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def warp_sum(value):  # type: ignore[no-untyped-def]
-    """The sum over a warp's 32 lanes, all of which call it; int32, int64, float32 or float64."""
+    """The sum over a warp's 32 lanes; all lanes call it; int32, int64, float32 or float64."""
     for lanes in (16, 8, 4, 2, 1):
         value += cuda.shfl_xor_sync(_ALL_LANES, value, lanes)
     return value
@@ -26,7 +26,7 @@ def warp_sum(value):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def warp_max(value):  # type: ignore[no-untyped-def]
-    """The largest of a warp's 32 lanes, nan if one is; all lanes call it. Types as :func:`warp_sum`."""
+    """The maximum over a warp's 32 lanes, nan if one is; all lanes call it. Types as :func:`warp_sum`."""
     for lanes in (16, 8, 4, 2, 1):
         value = larger(value, cuda.shfl_xor_sync(_ALL_LANES, value, lanes))
     return value
@@ -34,21 +34,21 @@ def warp_max(value):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def block_sum(value, of_warp):  # type: ignore[no-untyped-def]
-    """The sum over a block's threads, all of which call it.
+    """The sum over a block's threads; all threads call it.
 
-    It ends with a barrier, so that it can be called again at once.
+    Ends with a barrier, so that it can be called again at once.
 
     Args:
         value: int32, int64, float32 or float64.
-        of_warp: a shared array of that type with an element for each warp. The block has one dimension, and whole
-            warps.
+        of_warp: a shared array of that type with an element per warp. The block is one-dimensional and consists of
+            whole warps.
     """
     return team_sum(value, of_warp, cuda.blockDim.x)
 
 
 @cuda.jit(device=True)
 def block_max(value, of_warp):  # type: ignore[no-untyped-def]
-    """The largest of a block's threads, nan if one is; otherwise as :func:`block_sum`."""
+    """The maximum over a block's threads, nan if one is; otherwise as :func:`block_sum`."""
     return team_max(value, of_warp, cuda.blockDim.x)
 
 
@@ -57,8 +57,8 @@ def team_sum(value, of_warp, team):  # type: ignore[no-untyped-def]
     """The sum over each team of a block; all threads of the block call it.
 
     Args:
-        value, of_warp: as of :func:`block_sum`; without whole warps in a team, ``of_warp`` is not used.
-        team: how many neighbouring threads it has: a power of two up to 32, or all of the block.
+        value, of_warp: as for :func:`block_sum`; for teams within a warp, ``of_warp`` is not used.
+        team: the number of neighbouring threads: a power of two up to 32, or all of the block.
     """
     lanes = 16 if team > 32 else team // 2
     while lanes > 0:
@@ -80,7 +80,7 @@ def team_sum(value, of_warp, team):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def team_max(value, of_warp, team):  # type: ignore[no-untyped-def]
-    """The largest of each team of a block, nan if one is; otherwise as :func:`team_sum`."""
+    """The maximum over each team of a block, nan if one is; otherwise as :func:`team_sum`."""
     lanes = 16 if team > 32 else team // 2
     while lanes > 0:
         value = larger(value, cuda.shfl_xor_sync(_ALL_LANES, value, lanes))
@@ -101,9 +101,9 @@ def team_max(value, of_warp, team):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def add_compensated(total, lost, term):  # type: ignore[no-untyped-def]
-    """``total + term``, and the rounding error of that: ``trifold::CompensatedSum`` (Kahan 1965).
+    """``total + term``, and its rounding error: ``trifold::CompensatedSum`` (Kahan 1965).
 
-    The error of ``total - lost`` does not grow with the number of terms. Infinities and nan are those of a plain sum.
+    The error of ``total - lost`` does not grow with the number of terms. Infinities and nan are as in a plain sum.
 
     Args:
         total, lost: of one type; both begin as 0.

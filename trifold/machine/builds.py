@@ -1,4 +1,4 @@
-"""The cache of builds: where it is, how large, what is under way, and what killed builds have left."""
+"""The cache of builds: its path and size, builds in progress, and leftovers of killed ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def cache_of_builds() -> Part:
 
 
 def builds() -> Part:
-    """Locks that are held, and what killed builds have left; the remedy leaves all whole builds of a month alone."""
+    """Held locks, and leftovers of killed builds; the remedy keeps all complete builds of the last month."""
     held, left = [], []
     for entry in cleaning.entries(cache.cache_folder() / "builds"):
         if entry.is_held():

@@ -24,11 +24,11 @@ NEEDS: dict[tuple[ImplementationKind, Device], tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Machine:
-    """What decides where a cell can run.
+    """What determines where a cell can run.
 
     Attributes:
         device_name: the GPU's name, or ``cpu``.
-        cuda: why there is no CUDA device for torch; empty where there is one.
+        cuda: why torch has no CUDA device; empty if it has one.
         nvcc_archs: the architectures that nvcc compiles for; none without nvcc.
         gpu_memory: bytes; 0 without a CUDA device.
     """
@@ -53,7 +53,7 @@ class Machine:
         return cls(name, reason, tuple(listed) if _has_nvcc() else (), memory)
 
     def lacks(self, cell: CellName) -> str:
-        """Why ``cell`` cannot run here; empty where it can."""
+        """Why ``cell`` cannot run here; empty if it can."""
         if cell.device == "cuda" and self.cuda:
             return self.cuda
         if cell.device == "cuda" and cell.implementation == "prototype" and not _has_numba_cuda():

@@ -1,4 +1,4 @@
-"""What is found out about a machine, as data."""
+"""The result of examining a machine, as data."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ State = Literal["ok", "absent", "fault"]
 
 @dataclass(frozen=True)
 class Part:
-    """One thing that was looked at.
+    """One examined part.
 
     Attributes:
-        name: what it is: ``"g++"``.
-        state: ``"ok"``; ``"absent"``, which only some cells miss; ``"fault"``, which should be mended.
-        found: its version and place, or what is wrong with it.
-        remedy: the command that mends it; empty where there is nothing to mend.
+        name: such as ``"g++"``.
+        state: ``"ok"``; ``"absent"``, needed only by some cells; ``"fault"``, which should be fixed.
+        found: its version and place, or its error.
+        remedy: the command that fixes it; empty if there is nothing to fix.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of the matrix, and the names of the parts that keep it from running here."""
+    """A cell of the matrix, and the names of the parts without which it cannot run here."""
 
     implementation: ImplementationKind
     device: Device
@@ -42,7 +42,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All that was found; see :func:`examine`."""
+    """The whole result; see :func:`examine`."""
 
     parts: tuple[Part, ...]
     cells: tuple[Cell, ...]

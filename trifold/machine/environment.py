@@ -1,4 +1,4 @@
-"""Which machine, versions and sources a run was made with."""
+"""The machine, versions and sources of a run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from trifold.machine.packages import installed_version
 
 
 def environment(root: Path, device: torch.device) -> dict[str, Any]:
-    """For the JSON: what the figures depend on. ``root`` is the workspace; ``commit`` is none outside git.
+    """For the JSON: what the figures depend on. ``root`` is the workspace; ``commit`` is None outside git.
 
-    A tree that was copied to another machine without its history is named by $TRIFOLD_COMMIT: its user vouches for it.
+    A tree that was copied to another machine without its history is identified by $TRIFOLD_COMMIT, set by the user.
     """
     cuda = device.type == "cuda"
     vouched = os.environ.get("TRIFOLD_COMMIT")
@@ -43,7 +43,7 @@ def environment(root: Path, device: torch.device) -> dict[str, Any]:
 
 
 def describe(facts: dict[str, Any]) -> str:
-    """One line of them, for the head of a table."""
+    """A line of these facts, for the head of a table."""
     commit = str(facts.get("commit") or "no commit")[:12] + (" with changes" if facts.get("dirty") else "")
     driver = f", driver {facts['driver']}" if facts.get("driver") else ""
     cuda = f", CUDA {facts['cuda']}" if facts.get("cuda") else ""

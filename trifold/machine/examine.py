@@ -1,7 +1,7 @@
-"""Looks at everything that the matrix and the commands need: `trifold doctor`.
+"""Examines everything that the matrix and the commands need: `trifold doctor`.
 
-Nothing is imported into this process that could break or slow what comes after: torch, Numba and CUDA are asked in
-processes of their own, side by side.
+Nothing is imported into this process that could break or slow it: torch, Numba and CUDA are probed in separate
+processes, in parallel.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trifold.machine.diagnosis import Cell, Diagnosis, Part
 
 
 def examine() -> Diagnosis:
-    """Look at everything that the matrix needs. Raises nothing; what cannot be found out is a fault of that part."""
+    """Examine everything that the matrix needs. Raises nothing; a part that cannot be examined is a fault."""
     with ThreadPoolExecutor(2) as pool:
         asked_numba = pool.submit(probe.ask, probe.NUMBA_PROBE, {"NUMBA_ENABLE_CUDASIM": "1"})
         torch = probe.ask(probe.TORCH_PROBE, {})
@@ -51,5 +51,5 @@ def _guarded(name: str, probe: Callable[[], Part]) -> Part:
         return probe()
     except TrifoldError as error:
         return Part(name, "fault", error.problem, error.remedy)
-    except Exception as error:  # whatever a broken machine does, the other parts are still told
+    except Exception as error:  # whatever fails on a broken machine, the other parts are still reported
         return Part(name, "fault", f"{type(error).__name__}: {error}")

@@ -25,7 +25,7 @@ def gpu(answer: dict[str, Any]) -> Part:
 
 
 def _torch_for(driver: str) -> str:
-    # CUDA 12.6 is the oldest that torch 2.11 to 2.13 are published for.
+    # CUDA 12.6 is the oldest for which torch 2.11 to 2.13 are published.
     return (
         f"update the NVIDIA driver (it supports CUDA {driver}), or: "
         "pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu126"
@@ -33,7 +33,7 @@ def _torch_for(driver: str) -> str:
 
 
 def _described(gpu: dict[str, Any]) -> str:
-    """Its name and limits: those that a launch meets."""
+    """Its name, and its limits for a launch."""
     major, minor = gpu["capability"]
     shared = f", {gpu['shared_bytes'] // 1024} KiB of shared memory a block" if gpu["shared_bytes"] else ""
     return (

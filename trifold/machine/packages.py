@@ -1,4 +1,4 @@
-"""Python and its packages: which versions there are, and which pairs of them are known to fail."""
+"""Python and its packages: the installed versions, and combinations that are known to fail."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def numba() -> Part:
 
 
 def _package(name: str, wanted: tuple[str, tuple[int, ...], tuple[int, ...]]) -> Part:
-    """Whether a distribution is installed in a version from the second item of ``wanted`` to below the third."""
+    """Whether the installed version of a distribution is from the second item of ``wanted`` to below the third."""
     requirement, oldest, beyond = wanted
     version = installed_version(name)
     if version is None:
@@ -83,7 +83,7 @@ def _pip(wanted: tuple[str, tuple[int, ...], tuple[int, ...]]) -> str:
 
 
 def installed_version(name: str) -> str | None:
-    """Of an installed distribution; None where it is not."""
+    """The version of an installed distribution; None if it is not installed."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

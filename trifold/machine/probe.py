@@ -1,4 +1,4 @@
-"""Asks torch and Numba in processes of their own, which may crash or hang."""
+"""Probes torch and Numba in separate processes, which may crash or hang."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
-# The time that a process which imports torch or Numba may take, in seconds.
+# The time limit for a process that imports torch or Numba, in seconds.
 LIMIT_S = 20.0
 
 TORCH_PROBE = """
@@ -60,7 +60,7 @@ print(json.dumps(answer))
 
 
 def ask(script: str, environment: dict[str, str]) -> dict[str, Any]:
-    """Run ``script`` in a Python of its own; the JSON object that it prints last, or ``{"error": ...}``."""
+    """Run ``script`` in a separate Python; return the JSON object that it prints last, or ``{"error": ...}``."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", script],

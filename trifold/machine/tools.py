@@ -68,5 +68,5 @@ def compute_sanitizer(answer: dict[str, Any]) -> Part:
 
 
 def _only_with_gpu(name: str, found: str, remedy: str, answer: dict[str, Any]) -> Part:
-    """Absent; where there is no GPU, nothing is to be mended."""
+    """Absent; without a GPU, there is nothing to fix."""
     return Part(name, "absent", found, remedy if answer.get("gpus") else "")

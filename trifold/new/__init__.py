@@ -1,1 +1,1 @@
-"""``trifold new``: a workspace, or the five files of an op, that build and pass ``trifold verify`` as they are made."""
+"""``trifold new``: a workspace, or the five files of an op, that build and pass ``trifold verify`` as generated."""

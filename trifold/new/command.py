@@ -54,11 +54,11 @@ def new(
 
 
 def new_workspace(path: Path, *, force: bool) -> None:
-    """A workspace in ``path``, with one op; says what to do next.
+    """Make a workspace in ``path``, with one op; returns the next steps.
 
     Raises:
-        WorkspaceError: ``path`` holds something and ``force`` is not given, or cannot be written.
-        UnusableName: no project's name can be made of the folder's.
+        WorkspaceError: ``path`` is not empty and ``force`` is not given, or it cannot be written.
+        UnusableName: the folder's name cannot become a project's name.
     """
     from trifold.build import compile_commands
     from trifold.new import names, render, write
@@ -90,7 +90,7 @@ def new_workspace(path: Path, *, force: bool) -> None:
 
 
 def new_op(workspace: Workspace, name: str, *, like: str, signature: str | None, force: bool) -> None:
-    """The five files of the op ``name``; says what to do next.
+    """Make the five files of the op ``name``; returns the next steps.
 
     Raises:
         UnusableName: an op cannot have this name.
@@ -111,6 +111,6 @@ def new_op(workspace: Workspace, name: str, *, like: str, signature: str | None,
 
 
 def _keep_port(files: OpFiles, texts: Mapping[Path, str], workspace: Workspace) -> None:
-    """The C++ is that of the generated prototype: as long as nobody edits it, `trifold draft` may write it anew."""
+    """The C++ is that of the generated prototype: until somebody edits it, `trifold draft` may write it again."""
     for path in (files.header, files.binding):
         last_written.keep(path, texts[path], workspace.root)

@@ -1,8 +1,7 @@
-"""What the templates of an elementwise op are filled with, for any signature.
+"""Values for the templates of an elementwise op, for any signature.
 
-The op that is generated is the sum of the squares of its tensors, times its numbers, with the sign turned by each
-flag: for (Tensor x, float alpha) it is alpha · x². That has a gradient, and is no copy of an argument, whatever the
-signature.
+The generated op is the sum of the squares of its tensors, times its numbers, negated by each flag: for (Tensor x, float
+alpha) it is alpha · x². It has a gradient, and is not a copy of an argument, whatever the signature.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from trifold.new.signature import Argument, Signature
 
 DEFAULT = "(Tensor x, float alpha) -> Tensor"
 
-# What the spec calls the op with, and draws from.
+# The spec's name for the op, and the strategy that it draws from.
 _USUAL = {"float": "0.5", "int": "3", "bool": "True"}
 _DRAWN = {
     "float": "st.sampled_from((0.5, -3.0))",
     "int": "st.sampled_from((3, -2))",
     "bool": "st.booleans()",
 }
-# Round-offs of the result: a square, the numbers' product and the multiplication with it; each further tensor has a
-# sum. More than 4 must be stated.
+# Round-offs of the result: a square, the numbers' product and the multiplication by it; each further tensor adds a sum.
+# More than 4 must be stated.
 _ROUNDED = 3
 
 
@@ -124,7 +123,7 @@ def _wiring(op: str, s: Signature) -> dict[str, str]:
 def _saving(
     which: str, name: str, names: Sequence[str], tensors: Sequence[str], scalars: Sequence[str], *, by_name: bool
 ) -> dict[str, str]:
-    """What ``op.autograd`` is told to save, and a function for it where it is too long for a line."""
+    """The ``save`` argument of ``op.autograd``, and a function for it if it is too long for a line."""
     if by_name and not scalars:
         quoted = ", ".join(f'"{tensor}"' for tensor in tensors)
         return {f"save_{which}": f"save=[{quoted}]", f"saver_{which}": ""}
@@ -164,7 +163,7 @@ def _returned(values: Sequence[str]) -> str:
 
 
 def _example(op: str, s: Signature) -> dict[str, str]:
-    """A call, and what it prints."""
+    """A call, and its output."""
     given: dict[str, Any] = {"float": 0.5, "int": 3, "bool": True, "Tensor?": None}
     x = torch.tensor([1.0, -3.0])
     shown = [
@@ -222,7 +221,7 @@ def _sample_call(count: int, plain: bool) -> str:
 
 
 def _imports(plain: bool) -> str:
-    """isort's form: one line, or a line for each name."""
+    """In isort's format: one line, or a line for each name."""
     names = [
         "DTYPES",
         "Call",

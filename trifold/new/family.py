@@ -1,4 +1,4 @@
-"""What a new op can be like: the families of templates."""
+"""The kinds of new ops: the families of templates."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ FAMILIES: tuple[Family, ...] = get_args(Family)
 
 
 class NewError(TrifoldError):
-    """What ``trifold new`` was asked for cannot be made."""
+    """The request to ``trifold new`` cannot be fulfilled."""
 
 
 def family_of(name: str) -> Family:
-    """The family of that name; raises :class:`NewError` where there is none."""
+    """The family of that name; raises :class:`NewError` if there is none."""
     for family in FAMILIES:
         if family == name:
             return family

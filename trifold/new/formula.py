@@ -10,7 +10,7 @@ from trifold.new.signature import Signature
 
 
 class Language(ABC):
-    """How one of the three writes it.
+    """How one of the three languages writes it.
 
     Attributes:
         margin: of the statements.
@@ -112,7 +112,7 @@ class Cpp(Language):
 
 
 def forward(s: Signature, language: Language) -> str:
-    """The sum of the squares, times the numbers, with the sign turned by each flag."""
+    """The sum of the squares, times the numbers, negated by each flag."""
     squares = [language.square(each.name) for each in s.tensors if not each.optional]
     if len(squares) == len(s.tensors) and not s.flags:
         total = " + ".join(squares)
@@ -132,7 +132,7 @@ def forward(s: Signature, language: Language) -> str:
 
 
 def backward(s: Signature, language: Language) -> str:
-    """The derivative for one tensor x: 2 · grad · x, times the numbers, with the sign turned by each flag."""
+    """The derivative for one tensor x: 2 · grad · x, times the numbers, negated by each flag."""
     factor = _factor(s, language, "2") if s.factors else "2"
     product = f"{factor} * {language.value('grad')} * {language.value('x')}"
     line = language.end(product)

@@ -1,8 +1,8 @@
-"""What the templates of an op of any signature are filled with.
+"""Values for the templates of an op of any signature.
 
-The op that is generated makes one sum, of the squares of all tensors that are given, times a factor from all other
-arguments. Result k is k times that, and so is what is written into the arguments that the signature marks. Each
-argument thus has a part in each result.
+The generated op computes one sum, of the squares of all tensors that are present, times a factor from all other
+arguments. Result k is k times that, and so are the values written into arguments that the signature marks. So each
+argument affects each result.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trifold.new.layout import WIDTH, define
 from trifold.new.schema import Argument, Operator, Type
 
 _MOST_IN_A_LIST = 3
-# What a sample has of each type that is no tensor.
+# The sample value of each type that is not a tensor.
 _USUAL = {
     "int": "3",
     "float": "0.5",
@@ -80,7 +80,7 @@ def _made(count: int) -> list[str]:
 
 
 def _returned(values: list[str]) -> str:
-    """The statement; nothing where there is nothing to return."""
+    """The return statement; empty if nothing is returned."""
     line = f"    return {', '.join(values)}"
     if not values or len(line) <= WIDTH:
         return line if values else ""
@@ -88,7 +88,7 @@ def _returned(values: list[str]) -> str:
 
 
 def _tensors_of(result: Type) -> int:
-    """How many tensors a result holds."""
+    """The number of tensors in a result."""
     return 2 if result.is_list and not result.element_optional else 1
 
 
@@ -97,7 +97,7 @@ def _new(operator: Operator) -> int:
 
 
 def _python_results(operator: Operator, tensor: str) -> list[str]:
-    """Each result; ``tensor`` makes a new one, and has a place for its position, counted from the end."""
+    """Each result; ``tensor`` makes a new one, and has a placeholder for its index, counted from the end."""
     values, made, total = [], 0, _new(operator)
     for result in operator.results:
         own = [tensor.format(made + k - total) for k in range(_tensors_of(result))]
@@ -181,7 +181,7 @@ def _strategy(argument: Argument, first: Argument) -> str:
 
 
 def _cases(kind: Type) -> int:
-    """How many tensors a sample has of an argument."""
+    """The number of tensors in a sample's argument."""
     if not kind.is_tensor:
         return 0
     return (kind.length or 2) if kind.is_list else 1

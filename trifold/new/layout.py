@@ -1,4 +1,4 @@
-"""Long lines of generated files, broken as ruff and clang-format break them."""
+"""Breaks long lines of generated files as ruff and clang-format do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def python_list(before: str, items: Sequence[str], after: str, indent: int = 0) 
     Args:
         before: ends with the opening bracket; may begin with its indentation.
         after: begins with the closing bracket.
-        indent: how many spaces the template has before it.
+        indent: the template's indentation before it, in spaces.
     """
     margin = " " * (indent or len(before) - len(before.lstrip()))
     line = f"{before}{', '.join(items)}{after}"
@@ -41,7 +41,7 @@ def define(name: str, arguments: Sequence[str], returns: str, fake: str) -> str:
 
 
 def cpp_list(before: str, items: Sequence[str], after: str) -> str:
-    """``before`` + the items with commas + ``after``: as many on a line as there is room for, below the first one."""
+    """``before`` + the items with commas + ``after``: as many per line as fit, aligned below the first one."""
     lines = [before]
     margin = " " * len(before)
     for position, item in enumerate(items):

@@ -1,4 +1,4 @@
-"""Names of ops and of workspaces: which can be used, and why others cannot."""
+"""Names of ops and of workspaces: which are usable, and why others are not."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _WORDS_OF_CPP = (
 )
 CPP_KEYWORDS = frozenset(_WORDS_OF_CPP.split())
 
-# Functions that C's headers declare outside any namespace, and that a binding's function of the same name would be
-# confused with. What they have in common with PyTorch is most of <math.h>.
+# Functions that C's headers declare outside any namespace, and that would conflict with a binding's function of the
+# same name. Those shared with PyTorch are most of <math.h>.
 _FUNCTIONS_OF_C = (
     "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim floor "
     "fma fmax fmin fmod frexp gamma hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb lrint "
@@ -38,7 +38,7 @@ _FUNCTIONS_OF_C = (
     "syscall system time times tolower toupper truncate umask ungetc unlink usleep valloc vfork wait write"
 )
 _OF_C = frozenset(_FUNCTIONS_OF_C.split())
-# What the generated files, or a workspace, call something else.
+# Names with another meaning in the generated files, or in a workspace.
 _NAMES_OF_OURS = (
     "conftest cuda kernel math numba numpy op port prototype reference register spec std tensor torch trifold wire "
     "alike block_sum check_alike check_floating elementwise elementwise_bad_calls elementwise_output "
@@ -54,7 +54,7 @@ class UnusableName(TrifoldError):
 
 
 def check_op_name(name: str) -> None:
-    """Raise :class:`UnusableName` where an op cannot be called ``name``; the remedy is a name that works."""
+    """Raise :class:`UnusableName` if an op cannot be called ``name``; the remedy is a usable name."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
         suggestion = plain if re.fullmatch(r"[a-z][a-z0-9_]*", plain) else f"op_{plain}".rstrip("_")
@@ -68,14 +68,14 @@ def check_op_name(name: str) -> None:
         raise UnusableName(f"an op cannot be called '{name}', which is a word of Python or C++", f"call it my_{name}")
     if hasattr(builtins, name):
         raise UnusableName(f"an op cannot be called '{name}', which is a function of Python", f"call it my_{name}")
-    if name in _OF_C or (name[-1] in "fl" and name[:-1] in _OF_C):  # expf and expl beside exp
+    if name in _OF_C or (name[-1] in "fl" and name[:-1] in _OF_C):  # also expf and expl for exp
         raise UnusableName(f"an op cannot be called '{name}', which is a function of C's headers", f"call it my_{name}")
     if name in _OF_OURS or name.startswith("test_"):
         raise UnusableName(f"an op cannot be called '{name}', which means something else here", f"call it my_{name}")
 
 
 def project_name(folder: str) -> str:
-    """The name of a workspace's project, made of its folder's: as PyPI takes it.
+    """The name of a workspace's project, derived from its folder's, as PyPI accepts it.
 
     Raises:
         UnusableName: the folder's name has neither a letter nor a digit.

@@ -1,4 +1,4 @@
-"""Where this trifold was installed from, as what another machine gives to ``pip install``."""
+"""Where this trifold was installed from, in the form for ``pip install`` on another machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 @dataclass(frozen=True)
 class Origin:
-    """What ``pip install`` gets.
+    """An argument of ``pip install``.
 
     Attributes:
         requirement: ``trifold==0.1.0``, or ``trifold @ URL``.
@@ -25,9 +25,9 @@ class Origin:
 
 
 def origin() -> Origin:
-    """As the installer recorded it (PEP 610); the version where it came from a package index.
+    """As recorded by the installer (PEP 610); the version if it came from a package index.
 
-    A folder that is a clone of a git repository is named by the repository and the commit.
+    A folder that is a clone of a git repository is given as the repository and the commit.
     """
     installed = distribution("trifold")
     recorded = installed.read_text("direct_url.json")
@@ -37,7 +37,7 @@ def origin() -> Origin:
 
 
 def of_direct_url(direct: dict[str, Any]) -> Origin:
-    """What the content of a ``direct_url.json`` stands for.
+    """The origin described by a ``direct_url.json``.
 
     >>> of_direct_url({"url": "https://example.org/trifold.git", "vcs_info": {"vcs": "git", "commit_id": "4cb787d"}})
     Origin(requirement='trifold @ git+https://example.org/trifold.git@4cb787d', here=False)
@@ -55,14 +55,14 @@ def of_direct_url(direct: dict[str, Any]) -> Origin:
 
 def _of_url(url: str) -> Origin:
     parts = urlsplit(url)
-    # No password of this machine goes into a file that is committed; ssh needs its user's name.
+    # Removes this machine's passwords from a file that is committed; ssh needs its user's name.
     if parts.scheme.endswith(("http", "https")):
         url = url.replace(f"//{parts.netloc}", f"//{parts.netloc.rpartition('@')[2]}", 1)
     return Origin(f"trifold @ {url}", parts.scheme.endswith("file"))
 
 
 def _clone_at(folder: Path) -> str | None:
-    """The repository and commit of which this folder is the clone; None where it is none of a repository elsewhere."""
+    """The repository and commit of which this folder is a clone; None if it is not a clone."""
     commit, remote, top = (
         _git(folder, *command)
         for command in (("rev-parse", "HEAD"), ("remote", "get-url", "origin"), ("rev-parse", "--show-toplevel"))

@@ -1,4 +1,4 @@
-"""The text of generated files: templates of jinja2, which are data of this package."""
+"""Renders generated files from templates of jinja2, which are data of this package."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def op_texts(files: OpFiles, family: Family, wanted: str | None) -> dict[Path, s
     """The text of each of an op's files, by its path.
 
     Args:
-        files: where they will be.
-        family: what the op is like.
-        wanted: the signature that was asked for.
+        files: their paths.
+        family: the kind of op.
+        wanted: the requested signature.
 
     Raises:
         NewError: the family's signature cannot be chosen.
-        SignatureError: the signature is none, or has what no template can write.
+        SignatureError: it is not a signature, or no template supports it.
     """
     if wanted is not None and family != "elementwise":
         raise NewError(
@@ -49,7 +49,7 @@ def op_texts(files: OpFiles, family: Family, wanted: str | None) -> dict[Path, s
 
 
 def workspace_texts(context: Mapping[str, Any]) -> dict[str, str]:
-    """The files of a workspace beside its ops, by their paths in it."""
+    """The files of a workspace other than its ops, by their paths in it."""
     return {
         "pyproject.toml": _render("workspace/pyproject.toml.j2", context),
         "README.md": _render("workspace/README.md.j2", context),

@@ -1,4 +1,4 @@
-"""Any operator schema that a C++ function of a port can have, and how each language writes its types."""
+"""Operator schemas that a port's C++ functions support, and their types in each language."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from trifold.new.signature import SignatureError, check_count, check_name, parsed_schema
 
-# Of each type: in Python, in C++, and a strategy that draws one, where `x` draws tensors.
+# For each type: Python, C++, and a strategy that draws one, where `x` draws tensors.
 _TYPES = {
     "Tensor": ("Tensor", "Tensor", "x"),
     "int": ("int", "int64_t", "st.sampled_from((3, -2))"),
@@ -18,17 +18,17 @@ _TYPES = {
     "ScalarType": ("torch.dtype", "trifold::ScalarType", "st.sampled_from((torch.float16, torch.int64))"),
     "Device": ("torch.device", "trifold::Device", 'st.just(torch.device("cpu"))'),
 }
-# What the generated files call something else.
+# Names with another meaning in the generated files.
 _TAKEN = frozenset(("add", "buffer", "factor", "first", "given", "limits", "name", "results", "sums", "written", "x_"))
 
 
 @dataclass(frozen=True)
 class Type:
-    """A type of a schema: ``base``, perhaps in a list, each with or without None.
+    """A type of a schema: ``base``, possibly in a list, each with or without None.
 
     Attributes:
         element_optional: an element of a list, or the value itself where there is no list, may be None.
-        length: of a list that always has as many, as ``int[2]``.
+        length: of a list of fixed length, as in ``int[2]``.
     """
 
     base: str
@@ -78,7 +78,7 @@ class Argument:
 
     Attributes:
         alias: the letter of ``Tensor(a!)``: the op writes into it.
-        default: as Python text; None where there is none.
+        default: as Python text; None if there is none.
     """
 
     type: Type
@@ -123,7 +123,7 @@ class Operator:
 
     @property
     def first(self) -> Argument:
-        """Decides the results' shape, dtype and device: a tensor, or a list that must not be empty."""
+        """Determines the results' shape, dtype and device: a tensor, or a list that must not be empty."""
         certain = [each for each in self.tensors if not each.type.element_optional and not each.type.list_optional]
         return min(certain, key=lambda each: each.type.is_list)
 
@@ -132,7 +132,7 @@ def parse(text: str, op: str) -> Operator:
     """Read a signature in torch's schema language.
 
     Raises:
-        SignatureError: it is none, or has a type that no C++ function here has; the remedy says what to do.
+        SignatureError: it is not one, or has an unsupported type; the remedy says what to do.
     """
     parsed = parsed_schema(text, op)
     arguments = tuple(_argument(each) for each in parsed.arguments)
@@ -219,7 +219,7 @@ def _check(operator: Operator, op: str) -> None:
     check_count([each.name for each in operator.arguments])
     for each in operator.arguments:
         check_name(each.name, op)
-        # torch's way to functionalise an operator that writes has a parameter `mode`.
+        # torch functionalises an operator that writes through a function with a parameter `mode`.
         if each.name in _TAKEN or (each.name == "mode" and operator.written):
             raise SignatureError(
                 f"--signature: an argument is called '{each.name}', which the generated files call something else",

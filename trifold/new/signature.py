@@ -1,4 +1,4 @@
-"""The signature that ``trifold new op --signature`` is given: what it may hold, and how each language writes it."""
+"""The signature of ``trifold new op --signature``: what it may contain, and how each language writes it."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _CPP: dict[ArgumentKind, str] = {
 }
 _KERNEL: dict[ArgumentKind, str] = {**_CPP, "Tensor": "const T*", "Tensor?": "const T*"}
 
-# What the generated files call something else.
+# Names with another meaning in the generated files.
 _TAKEN = frozenset(
     (
         *("cuda", "ctx", "grad", "i", "m", "n", "op", "out", "reference", "register", "result", "self", "spec", "std"),
         *("torch", "total", "trifold", "values", "wanted", "wire"),
     )
 )
-_MOST_ARGUMENTS, _MOST_CHARACTERS = 10, 80  # of all names together: what a line holds
+_MOST_ARGUMENTS, _MOST_CHARACTERS = 10, 80  # of all names together: what fits on a line
 
 
 class SignatureError(TrifoldError):
-    """A signature from which no op can be made."""
+    """A signature for which no op can be generated."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Argument:
     """One argument of the op.
 
     Attributes:
-        default: as Python text; None where there is none.
+        default: as Python text; None if there is none.
         keyword_only: it follows a ``*``.
     """
 
@@ -70,7 +70,7 @@ class Argument:
 
     @property
     def python(self) -> str:
-        """As a parameter in Python, without its default."""
+        """A parameter in Python, without its default."""
         return f"{self.name}: {_PYTHON[self.kind]}"
 
     @property
@@ -83,18 +83,18 @@ class Argument:
 
     @property
     def cpp(self) -> str:
-        """As a parameter of the binding's function."""
+        """A parameter of the binding's function."""
         return f"{_CPP[self.kind]} {self.name}"
 
     @property
     def kernel(self) -> str:
-        """As a parameter of a kernel."""
+        """A parameter of a kernel."""
         return f"{_KERNEL[self.kind]} {self.name}"
 
 
 @dataclass(frozen=True)
 class Signature:
-    """Arguments of an op that returns one tensor, of the form of its first one."""
+    """Arguments of an op that returns one tensor with the shape of its first one."""
 
     arguments: tuple[Argument, ...]
 
@@ -121,7 +121,7 @@ class Signature:
 
     @property
     def parameters(self) -> list[str]:
-        """Those of a function in Python, with defaults."""
+        """The parameters of a Python function, with defaults."""
         texts = [each.python_with_default for each in self.arguments]
         keyword_only = [position for position, each in enumerate(self.arguments) if each.keyword_only]
         return [*texts[: keyword_only[0]], "*", *texts[keyword_only[0] :]] if keyword_only else texts
@@ -131,13 +131,13 @@ def parse(text: str, op: str) -> Signature | None:
     """Read ``"(Tensor x, float alpha) -> Tensor"``, in torch's schema language.
 
     Args:
-        text: the signature; a name before the bracket, if there is one, must be ``op``.
+        text: the signature; if there is a name before the bracket, it must be ``op``.
 
     Returns:
-        None where the op is more than elementwise: :mod:`trifold.new.schema` has all types.
+        None if the op is not elementwise: :mod:`trifold.new.schema` supports all types.
 
     Raises:
-        SignatureError: it is no schema, or has what the template cannot write; the remedy says what to do.
+        SignatureError: it is not a schema, or the template does not support it; the remedy says what to do.
     """
     parsed = parsed_schema(text, op)
     if not _is_elementwise(parsed):
@@ -148,7 +148,7 @@ def parse(text: str, op: str) -> Signature | None:
 
 
 def parsed_schema(text: str, op: str) -> Any:
-    """Torch's own reading of a signature; raises :class:`SignatureError` where it is none of ``op``."""
+    """Torch's own parse of a signature; raises :class:`SignatureError` if it is not a signature of ``op``."""
     text = text.strip()
     before, bracket, _ = text.partition("(")
     if not bracket:
@@ -169,13 +169,13 @@ def parsed_schema(text: str, op: str) -> Any:
 
 
 def _first_line(error: RuntimeError) -> str:
-    """Without torch's wish to be told of a bug."""
+    """Without torch's request to report a bug."""
     line = str(error).strip().partition("\n")[0].rpartition("report a bug to PyTorch. ")[2]
     return line.partition(" in trifold::")[0].rstrip(": ")
 
 
 def _is_elementwise(parsed: Any) -> bool:
-    """Whether one new tensor is made of tensors, numbers and flags, and the first tensor is always there."""
+    """Whether one new tensor is computed from tensors, numbers and flags, and the first tensor is always present."""
     if [str(value.real_type) for value in parsed.returns] != ["Tensor"] or parsed.returns[0].alias_info is not None:
         return False
     if any(each.alias_info is not None or _kind(each) not in _PYTHON for each in parsed.arguments):
@@ -205,7 +205,7 @@ def _check(signature: Signature, op: str) -> None:
 
 
 def check_count(names: Sequence[str]) -> None:
-    """Raise :class:`SignatureError` where arguments are too many for a line, or two have one name."""
+    """Raise :class:`SignatureError` if there are too many arguments for a line, or two have one name."""
     if len(names) > _MOST_ARGUMENTS:
         raise SignatureError(
             f"--signature: {len(names)} arguments; at most {_MOST_ARGUMENTS} are generated",
@@ -220,7 +220,7 @@ def check_count(names: Sequence[str]) -> None:
 
 
 def check_name(name: str, op: str) -> None:
-    """Raise :class:`SignatureError` where an argument of ``op`` cannot be called ``name``."""
+    """Raise :class:`SignatureError` if an argument of ``op`` cannot be called ``name``."""
     if keyword.iskeyword(name) or name in CPP_KEYWORDS:
         problem = "which is a word of Python or C++"
     elif name in _TAKEN or name == op or name.startswith(("grad_", "has_")):

@@ -1,4 +1,4 @@
-"""Writes a set of files: all of them, or none."""
+"""Writes a set of files, all or none."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from trifold.errors import WorkspaceError
 
 
 def write_all(texts: Mapping[Path, str], *, force: bool) -> None:
-    """Write each file, and make the folders that it needs.
+    """Write each file, and make its folders.
 
-    All texts are written beside their places first, and only then given their names. Where anything fails, what was
-    there before is there again.
+    All texts are first written to temporary files in the target folders, and then renamed. If anything fails, the
+    previous state is restored.
 
     Args:
         force: replace files that exist.
 
     Raises:
-        WorkspaceError: a file exists, or its place is no folder that can be written; nothing was written.
+        WorkspaceError: a file exists, or its folder cannot be written; nothing was written.
     """
     _require_free(texts, force)
     folders: list[Path] = []
@@ -46,7 +46,7 @@ def write_all(texts: Mapping[Path, str], *, force: bool) -> None:
         for path, before in replaced.items():
             before.replace(path)
         for folder in reversed(folders):
-            with contextlib.suppress(OSError):  # another process has put something there
+            with contextlib.suppress(OSError):  # another process has created a file there
                 folder.rmdir()
         if isinstance(error, OSError):
             raise WorkspaceError(
@@ -72,7 +72,7 @@ def _require_free(texts: Mapping[Path, str], force: bool) -> None:
 
 
 def _make_folder(folder: Path) -> list[Path]:
-    """Make it with its parents; those that were made, the outermost first."""
+    """Make it with its parents; return the new folders, outermost first."""
     missing = []
     while not folder.exists():
         missing.append(folder)

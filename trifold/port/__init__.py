@@ -1,4 +1,4 @@
-"""What a port's Python file (``ports/<op>.py``) imports. Graduation ships this package inside the wheel, as it is."""
+"""What a port's Python file (``ports/<op>.py``) imports. Graduation copies this package into the wheel unchanged."""
 
 from .layout import elementwise_output, row_output
 from .random import philox_state

@@ -1,4 +1,4 @@
-"""Operators whose calls take less of the host's time, by torch's internals: ``wire(..., direct=True)``.
+"""Operators whose calls take less host time, by torch's internals: ``wire(..., direct=True)``.
 
 The usual wiring (``public.py``) is torch's public API alone, whose Python kernel for autograd runs on every call, even
 if no gradient is requested. Here a call checks ``requires_grad`` first and bypasses autograd if it can, and one that
@@ -17,26 +17,26 @@ and 52 to 113 µs forward and backward, by machine):
     forward, backward   1.17 - 1.23  1.16 - 1.23  1.25 - 1.32
     ==================  ===========  ===========  ===========
 
-Taken for it (µs of a call on a CPU machine, where the port's sigmoid takes 1.7 without grad and 16.4 forward and
+Used for it (µs per call on a CPU machine, where the port's sigmoid takes 1.7 without grad and 16.4 forward and
 backward):
 
-- The dispatcher called directly (``_dispatch_call_boxed``) in place of ``OpOverload.__call__``, 0.25: tensors with
-  ``__torch_function__`` and modes have been asked before, and nothing else is between the two.
-- ``backward`` as the ``apply`` of the class of ``ctx``, which the engine calls, in place of torch's method in
-  Python that looks for it: 0.5, and 1 to 2 on the machines with an H200.
-- The guard as an object that is deleted in place of a ``with`` statement, 0.15; ``ctx.constants`` only where there are
+- The dispatcher called directly (``_dispatch_call_boxed``) instead of ``OpOverload.__call__``, 0.25: tensors with
+  ``__torch_function__`` and modes have already been handled, and nothing else happens between the two.
+- ``backward`` as the ``apply`` of the class of ``ctx``, which the engine calls, instead of torch's Python method that
+  looks it up: 0.5, and 1 to 2 on the machines with an H200.
+- The guard as an object that is deleted instead of a ``with`` statement, 0.15; ``ctx.constants`` only if there are
   any, 0.08.
 - Functions whose text is written for the operator's own arguments (``written.py``): 0.4 of layer_norm's forward, which
-  took 7.8. What an operator leaves for backward as one tensor in place of two: 0.7 of 8.5, and 1 of all.
+  took 7.8. One tensor saved for backward instead of two: 0.7 of 8.5, and 1 of all.
 
-Tried and left:
+Tried and rejected:
 
-- ``OperatorHandle.redispatch_boxed`` with the backend's key alone: 0.07 less, but it passes by modes, tensor
+- ``OperatorHandle.redispatch_boxed`` with the backend's key alone: 0.07 less, but it bypasses modes, tensor
   subclasses, and the negative and conjugate bits.
-- Forward and backward written out for sigmoid, with no ``save`` and no checks in backward: ratio 1.20 - 1.22. The
-  checks are what makes the same function right under torch.compile, torch.func and forward mode.
+- Forward and backward written out for sigmoid, without ``save`` and without checks in backward: ratio 1.20 - 1.22. The
+  checks make the same function correct under torch.compile, torch.func and forward mode.
 - An ``autograd.Function`` around torch's own sigmoid and its backward has a ratio of 1.22 - 1.25 for forward and
-  backward: what is left to gain without leaving Python.
+  backward: the most that could be gained in Python.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _is_grad_enabled = torch.is_grad_enabled
 def connect(
     registry: torch.library.Library, schema: Schema, overload: Overload, gradient: Gradient
 ) -> Callable[..., Any]:
-    """Register the gradient of an operator; what the public function calls."""
+    """Register the gradient of an operator; return what the public function calls."""
     formula = formula_of(schema, overload, gradient)
     registry.impl(schema.name, _autograd_kernel(schema, formula), "Autograd")
     return _entry(schema, overload, formula)
@@ -70,7 +70,7 @@ def _autograd_kernel(schema: Schema, formula: Formula) -> Callable[..., Any]:
 
     def kernel(*args: Any) -> Any:
         if _forward_ad._current_level >= 0:
-            return formula.complete(*args)  # which has no jvp: a tangent is an error, not dropped
+            return formula.complete(*args)  # it has no jvp: a tangent is an error, not dropped
         if _is_grad_enabled() and any(args[i] is not None and args[i].requires_grad for i in tensors):
             return formula.complete(*args)
         if lists and _is_grad_enabled() and any(_one_requires_grad(args[i]) for i in lists):
@@ -81,7 +81,7 @@ def _autograd_kernel(schema: Schema, formula: Formula) -> Callable[..., Any]:
 
 
 def _each(tensors: Any) -> Sequence[Any]:
-    """Those of a list; what is no list is refused by the dispatcher, later."""
+    """The tensors of a list; what is not a list is refused later by the dispatcher."""
     return tensors if isinstance(tensors, list | tuple) else ()
 
 

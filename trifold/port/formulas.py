@@ -43,7 +43,7 @@ class Formula:
 
 
 def formula_of(schema: Schema, overload: Overload, gradient: Gradient) -> Formula:
-    """``gradient`` as functions; those of an operator that writes over an argument refuse."""
+    """``gradient`` as functions; those of an operator that overwrites an argument raise."""
     formula = _formula(schema, overload, gradient)
     if not schema.written:
         return formula
@@ -88,7 +88,7 @@ def _formula(schema: Schema, overload: Overload, gradient: Gradient) -> Formula:
     if declared.no_gradient:
         of_picked = replace(declared, no_gradient=())
         fast = function(backward, forward=of_picked.after(forward("forward of a call", picked)))
-    # What the engine calls: otherwise a method of torch's in Python that looks for `backward` and calls it.
+    # Called by the engine: the default is a Python method of torch's that looks for `backward` and calls it.
     fast._backward_cls.apply = backward  # type: ignore[attr-defined]
     transformable = function(of_all, forward=compute, setup_context=setup_context)
     transformable.generate_vmap_rule = True
@@ -119,7 +119,7 @@ def forward(_ctx, {given}):
 
 
 def below(overload: Overload) -> Call:
-    """``overload`` below autograd: what it calls in the end, without the search for ``__torch_function__``."""
+    """``overload`` below autograd: the function it calls in the end, without the search for ``__torch_function__``."""
     schema = overload._schema
     handle = torch._C._dispatch_find_schema_or_throw(schema.name, schema.overload_name)
     return functools.partial(torch._C._dispatch_call_boxed, handle)

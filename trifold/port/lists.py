@@ -17,14 +17,14 @@ Call = Callable[..., Any]
 
 @dataclass
 class _Lengths:
-    """How many values stand for each argument and for each result; None: it is no list, and stands for itself."""
+    """The number of values for each argument and for each result; None: it is not a list, and is one value."""
 
     arguments: list[int | None]
     results: list[int | None]
 
 
 def _is_list(value: Any) -> bool:
-    # torch makes a list of what stands for one in a schema; a caller from Python may give a tuple.
+    # torch passes a list for any sequence in a schema; a Python caller may pass a tuple.
     return isinstance(value, list | tuple) and all(one is None or isinstance(one, torch.Tensor) for one in value)
 
 
@@ -50,7 +50,7 @@ def function_of_lists(
     Args:
         name: of the operator, for messages.
         several: whether ``forward`` returns a tuple of results.
-        forward, backward, setup_context: as an ``autograd.Function`` has them; without the last, ``forward`` takes
+        forward, backward, setup_context: as an ``autograd.Function`` has them; without the last, ``forward`` gets
             ``ctx``. ``ctx.needs_input_grad`` has a tuple for a list, and ``backward`` returns a list, or None, for one.
     """
 
@@ -101,7 +101,7 @@ def function_of_lists(
 
 
 def _flat_gradients(name: str, lengths: _Lengths, made: Any) -> list[Any]:
-    """Raises ``RuntimeError`` where backward gives another number of gradients than there are tensors."""
+    """Raises ``RuntimeError`` if backward returns another number of gradients than there are tensors."""
     given = made if isinstance(made, tuple) else (made,)
     if len(given) != len(lengths.arguments):
         raise RuntimeError(

@@ -24,7 +24,7 @@ _is_tracing = torch.compiler.is_dynamo_compiling
 def connect(
     registry: torch.library.Library, schema: Schema, overload: Overload, gradient: Gradient
 ) -> Callable[..., Any]:
-    """Register the gradient of an operator; what the public function calls."""
+    """Register the gradient of an operator; return what the public function calls."""
     saving, declared = gradient.saving, gradient.declared
     backward = declared.picking(gradient.backward, len(schema.arguments))
 
@@ -74,7 +74,7 @@ def _entry(
     def call(*args: Any, **kwargs: Any) -> Any:
         if _is_tracing() or not needs_gradient((*args, *kwargs.values())):
             return declared.pick(overload(*args, **kwargs))
-        if schema.written:  # torch.library takes no gradient for it
+        if schema.written:  # torch.library accepts no gradient for it
             refuse_writing(schema)
         whole = len(args) == arity
         return declared.pick(differentiable(*args) if whole else overload(*args, **kwargs))

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-#: What one draw advances a CUDA generator by: the number of 32-bit words that a Philox call makes.
+# #: The advance of a CUDA generator by one draw: the number of 32-bit words of a Philox call.
 PHILOX_OFFSET = 4
 
 _SEEDS_A_POOL = 64
@@ -66,7 +66,7 @@ def philox_state(device: torch.device, generator: torch.Generator | None = None)
         with _draw_lock:
             offset = generator.get_offset()
             generator.set_offset(offset + PHILOX_OFFSET)
-    except RuntimeError:  # both refuse while a graph is captured; to ask first takes as long as either
+    except RuntimeError:  # both refuse while a graph is captured; asking first takes as long as either
         if torch.cuda.is_current_stream_capturing():
             return 0, 0, _captured_seed(device, generator)
         raise
@@ -74,7 +74,7 @@ def philox_state(device: torch.device, generator: torch.Generator | None = None)
     return seed if seed <= _TOP else seed - 2**64, offset, None
 
 
-@functools.cache  # `device.type` is a string that is made at each call, and costs as much as two calls of a generator
+@functools.cache  # making the string `device.type` costs as much as two calls of a generator
 def _default_generator(device: torch.device) -> torch.Generator | None:
     """The default generator of torch's random functions on a CUDA device; None for other devices."""
     return torch.cuda.default_generators[device.index] if device.type == "cuda" else None

@@ -16,7 +16,7 @@ _is_batched = torch._C._functorch.is_legacy_batchedtensor
 _hooks_on_saved_tensors = torch._C._autograd._top_saved_tensors_default_hooks
 _references = torch._C._storage_Use_Count
 
-# Those of the node that saved the tensor, of the tensor that it gives out, and of the storage as a Python object.
+# Those of the node that saved the tensor, of the tensor that it returns, and of the storage as a Python object.
 _OF_A_SAVED_OUTPUT = 3
 
 

@@ -31,7 +31,7 @@ class Saving:
 
     @classmethod
     def by_names(cls, schema: Schema, names: Sequence[str]) -> Saving:
-        """Raises ``ValueError`` where ``names`` is not what can be named."""
+        """Raises ``ValueError`` if ``names`` contains something that cannot be saved by name."""
         arity, outputs = len(schema.arguments), len(schema.results)
         tensors = {schema.arguments[i][1]: i for i in schema.tensor_positions}
         for i, kind in enumerate(schema.results):
@@ -57,7 +57,7 @@ class Declared:
     """What an operator states about the gradients of its outputs.
 
     Attributes:
-        outputs: how many it has.
+        outputs: their number.
         materialize_grads, no_gradient: as in ``Operators.autograd``.
     """
 
@@ -70,13 +70,13 @@ class Declared:
         return tuple(i for i in range(self.outputs) if i not in self.no_gradient)
 
     def pick(self, outputs: Any) -> Any:
-        """What of all outputs a caller is to have."""
+        """The part of all outputs that a caller receives."""
         if not self.no_gradient:
             return outputs
         return outputs[self.left[0]] if len(self.left) == 1 else tuple(outputs[i] for i in self.left)
 
     def declare(self, ctx: Any, outputs: Any) -> None:
-        # Of an only one that has a gradient, backward is given it; zeros for the others would be for nothing.
+        # A single output with a gradient: backward receives its gradient; zeros for the others would be unused.
         if not self.materialize_grads or (self.no_gradient and len(self.left) == 1):
             ctx.set_materialize_grads(False)
         if self.no_gradient:
@@ -86,7 +86,7 @@ class Declared:
             )
 
     def after(self, forward: Callable[..., Any]) -> Callable[..., Any]:
-        """``forward`` of an ``autograd.Function``, which gives all outputs, with this declared in its end."""
+        """``forward`` of an ``autograd.Function``, which returns all outputs, with this declared at its end."""
         if self.materialize_grads and not self.no_gradient:
             return forward
 
@@ -98,7 +98,7 @@ class Declared:
         return declaring
 
     def picking(self, backward: Callable[..., Any], arity: int) -> Callable[..., Any]:
-        """``backward`` of one that gives all outputs: it takes the gradients of those that have one."""
+        """``backward`` for one that returns all outputs: it receives the gradients of those that have one."""
         if not self.no_gradient:
             return backward
         left = self.left
@@ -127,7 +127,7 @@ class Gradient:
 
 
 def without_gradient(schema: Schema) -> Gradient:
-    """That of an operator for which none is stated: an error where it is asked for."""
+    """For an operator without a stated gradient: requesting it is an error."""
     name = schema.name
 
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -137,7 +137,7 @@ def without_gradient(schema: Schema) -> Gradient:
 
 
 def refuse_writing(schema: Schema) -> None:
-    """Raises ``RuntimeError``: a gradient was asked for of an operator that writes over an argument."""
+    """Raises ``RuntimeError``: a gradient was requested of an operator that overwrites an argument."""
     raise RuntimeError(f"{schema.name} writes over an argument and has no gradient; call it under torch.no_grad()")
 
 
@@ -151,7 +151,7 @@ def keep(ctx: Any, saved: tuple[Any, ...]) -> None:
         return
     tensors: list[Tensor | None] = []
     constants: list[Any] = []
-    for value in saved:  # once: it is a call's host time
+    for value in saved:  # once, since each access costs host time
         if isinstance(value, list | tuple) and any(isinstance(one, Tensor) for one in value):
             raise TypeError("save gives a list of tensors, which backward would see without autograd: unpack it, *xs")
         (tensors if value is None or isinstance(value, Tensor) else constants).append(value)

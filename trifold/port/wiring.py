@@ -12,11 +12,11 @@
 
     op = wire(__name__, register)
 
-The file is executed once for each implementation, under a module name that names it; :func:`wire` registers into
-the library which belongs to that name. Gradients, opcheck and torch.compile are therefore the same code everywhere.
+The file is executed once for each implementation, under a module name that identifies it; :func:`wire` registers into
+the library that belongs to that name. Gradients, opcheck and torch.compile therefore use the same code everywhere.
 
-Everything is registered by torch's public API (``public.py``). An op whose calls are so small that the host's time
-counts can opt in to torch's internals, which take less of it: ``wire(..., direct=True)`` (``direct.py``).
+Everything is registered by torch's public API (``public.py``). An op whose calls are so small that host time matters
+can opt in to torch's internals, which need less of it: ``wire(..., direct=True)`` (``direct.py``).
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def bind(module: str, library: Library) -> None:
 
 
 def wire(module: str, register: Callable[[Operators], None], *, direct: bool = False) -> Operators:
-    """The operators that ``register`` states, for the implementation that ``module`` is executed for.
+    """The operators that ``register`` states, for the implementation for which ``module`` is executed.
 
     Args:
         module: ``__name__`` of the calling file.
         register: a function of an :class:`Operators` that calls its ``define`` and ``autograd``.
-        direct: calls use torch's internals, which take less of the host's time; a wheel with such an op is for the
-            versions of torch that trifold was tested with.
+        direct: calls use torch's internals, which need less host time; a wheel with such an op is for the versions of
+            torch that trifold was tested with.
 
     Raises:
         RuntimeError: the file was imported directly; it belongs to a workspace and is loaded through it.

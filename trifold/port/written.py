@@ -1,7 +1,7 @@
-"""Functions whose text is written for one operator: its own number of arguments, and no loop over them.
+"""Functions whose text is generated for one operator, with its own number of arguments and no loop over them.
 
-Half a microsecond counts here, at each call: ``*args``, a loop over them and a function that picks an output cost a
-tenth each.
+Each call counts in tenths of a microsecond: ``*args``, a loop over them and a function that picks an output cost one
+each.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 
 
 def written(text: str, title: str, **names: Any) -> FunctionType:
-    """The function that ``text`` defines, which uses ``names``; tracebacks and debuggers show its text.
+    """The function defined by ``text``, which uses ``names``; tracebacks and debuggers show its text.
 
     Args:
         text: of one function.
-        title: what the text is shown as the file of; each function has its own.
-        names: what the text refers to, beside what is built in.
+        title: the file name under which the text is shown; unique for each function.
+        names: the objects that the text refers to, besides built-in ones.
     """
     file = f"<{title}>"
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
@@ -31,7 +31,7 @@ def written(text: str, title: str, **names: Any) -> FunctionType:
 
 
 def parameters(arguments: Sequence[str]) -> list[str]:
-    """What the arguments of a schema are called in a text, whose own names begin with an underscore."""
+    """The names of a schema's arguments in a text, whose own names begin with an underscore."""
     return [f"argument_{i}" if iskeyword(name) or name[0] == "_" else name for i, name in enumerate(arguments)]
 
 

@@ -1,4 +1,4 @@
-"""Argument checks of a prototype's launch functions, in the words of ``<trifold/binding.h>``.
+"""Argument checks of a prototype's launch functions, with the messages of ``<trifold/binding.h>``.
 
 Each raises ``RuntimeError``, as torch's own operators do, with a message that names the arguments and the remedy.
 """

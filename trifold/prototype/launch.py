@@ -21,13 +21,13 @@ from trifold.errors import PrototypeError
 from trifold.simulator.fresh import unwritten
 from trifold.simulator.writes import carry_over
 
-THREADS_PER_BLOCK = 256  # as the plain kernels of the port: trifold::threads_per_block
+THREADS_PER_BLOCK = 256  # as in the plain kernels of the port: trifold::threads_per_block
 
 ELEMENTS_PER_THREAD = 8  # of a row that a team of threads holds in its registers
 
 _HALF = (torch.float16, torch.bfloat16)
 
-# For each kernel, by its identity: it, and how often it was launched with arguments of which types.
+# For each kernel, by its identity: the kernel, and its number of launches by argument types.
 _launches: dict[int, tuple[Any, Counter[str]]] = {}
 
 
@@ -86,21 +86,21 @@ def launch(
 
 
 def launch_elementwise(kernel: Any, n: int, *arguments: Any) -> None:
-    """:func:`launch` with one thread an element: ceil(n / 256) blocks of 256 threads."""
+    """:func:`launch` with one thread per element: ceil(n / 256) blocks of 256 threads."""
     launch(kernel, -(-n // THREADS_PER_BLOCK), *arguments)
 
 
 def launch_rows(plain: Any, in_registers: Any, x: Tensor, *arguments: Any, after: tuple[Any, ...] = ()) -> None:
-    """:func:`launch` of a kernel over the rows of ``x``, as the port chooses it by type and length.
+    """:func:`launch` of a kernel over the rows of ``x``, chosen by type and length as in the port.
 
-    ``in_registers`` has a team of threads for each row, which holds :data:`ELEMENTS_PER_THREAD` elements a thread: a
-    warp, or the block where that is too few. It takes the number of threads in a team as its last argument. ``plain``
-    has a block for each row; it takes rows that are longer, and float64.
+    ``in_registers`` has a team of threads per row, which holds :data:`ELEMENTS_PER_THREAD` elements per thread: a warp,
+    or the block if that is too few. Its last argument is the number of threads in a team. ``plain`` has a block per
+    row; it is used for longer rows, and for float64.
 
     Args:
         plain, in_registers: kernels of ``(x, *arguments, rows, columns, *after)``.
         x: a matrix, whose rows and columns are passed after ``arguments``. If there are none, nothing is launched.
-        arguments, after: as of :func:`launch`.
+        arguments, after: as for :func:`launch`.
     """
     count, columns = x.shape
     if columns == 0:
@@ -135,7 +135,7 @@ def _stage(argument: Any) -> Any:
         return tensor.to(dtype)
     if tensor.dtype == dtype and tensor.is_contiguous():
         return tensor
-    # Numba's simulator takes no strided array.
+    # Numba's simulator accepts no strided array.
     return _copy_written(torch.empty(tensor.shape, dtype=dtype), tensor)
 
 

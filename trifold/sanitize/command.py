@@ -15,12 +15,12 @@ from trifold import places
 from trifold.errors import ArgumentError
 from trifold.findings import Finding
 
-_OP_TIMEOUT_S = 120.0  # for a case, as in trifold verify
+_OP_TIMEOUT_S = 120.0  # per case, as in trifold verify
 _PROGRAMS = (".cu", ".cuh", ".cpp", ".cc", ".cxx")
 
 
 class ProgramOrOps(TyperCommand):
-    """What follows a program's name is the program's own; options may also follow the ops."""
+    """Arguments after a program's name are the program's; options may also follow the ops."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.allow_interspersed_args = not any(Path(each).suffix in _PROGRAMS for each in args)
@@ -130,7 +130,7 @@ def _show_when_all_are_known(each: object) -> None:
 
 
 def _refuse(options: list[str]) -> None:
-    """An op runs as ``trifold verify`` runs it: in orders, and compiled with flags, that do not depend on a command."""
+    """An op runs as in ``trifold verify``: schedules and compiler flags cannot be set by options."""
     if options:
         raise ArgumentError(
             f"{', '.join(options)}: only for a program, and ops are named here",

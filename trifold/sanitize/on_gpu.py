@@ -21,12 +21,12 @@ from trifold.findings import Finding
 from trifold.implementation import load_port
 from trifold.workspace import Workspace
 
-_LAST_CHARACTERS = 2000  # of what a worker printed, shown where it failed
+_LAST_CHARACTERS = 2000  # of a worker's output, shown if it failed
 
 
 @dataclass(frozen=True)
 class GpuReport:
-    """What the tools showed of one op or program.
+    """The results of the tools for one op or program.
 
     Attributes:
         subject: the op's name, or the program's path.
@@ -42,7 +42,7 @@ class GpuReport:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What the tools printed beside findings, each once."""
+        """The tools' output other than findings, each text once."""
         return tuple(dict.fromkeys(problem for run in self.runs for problem in run.problems))
 
     @property
@@ -65,7 +65,7 @@ class GpuReport:
 
 
 def require_gpu() -> Path:
-    """compute-sanitizer's place.
+    """The path of compute-sanitizer.
 
     Raises:
         ToolchainError: there is no GPU here, or no compute-sanitizer.
@@ -79,11 +79,11 @@ def require_gpu() -> Path:
 
 
 def sanitize_op(workspace: Workspace, op: str, timeout: float, tell: Callable[[str], object]) -> GpuReport:
-    """Run an op's samples under each tool, each in a process of its own, with torch's memory cache off.
+    """Run an op's samples under each tool, in separate processes, with torch's memory cache off.
 
     Args:
         timeout: seconds for one tool's run.
-        tell: called with what begins.
+        tell: called with the name of each step.
 
     Raises:
         ToolchainError: there is no GPU here, or no compute-sanitizer.
@@ -92,14 +92,15 @@ def sanitize_op(workspace: Workspace, op: str, timeout: float, tell: Callable[[s
     """
     sanitizer = require_gpu()
     tell(f"{op}: nvcc builds it")
-    load_port(workspace.op(op)).kernels("cuda")  # here: a tool would watch the compilers, too
+    load_port(workspace.op(op)).kernels("cuda")  # here, since a tool would trace the compilers too
     command = [sys.executable, "-m", "trifold.sanitize.op_worker", op, str(workspace.root)]
     environment = os.environ | {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     runs = []
     for tool in TOOLS:
         tell(f"{op}: {tool}")
         options = ["--destroy-on-device-error=kernel"]  # the next sample is run all the same
-        options += ["--report-api-errors=no"] if tool == "memcheck" else []  # torch asks what a driver may lack
+        # torch queries features that a driver may lack.
+        options += ["--report-api-errors=no"] if tool == "memcheck" else []
         with tempfile.TemporaryFile("w+", errors="replace") as printed:
             run = compute_sanitizer.run(
                 sanitizer,

@@ -20,7 +20,7 @@ from trifold.workspace import Workspace
 
 
 def main(op: str, workspace: Path) -> None:
-    """Make every call of the op that is small enough; whatever one raises ends the process."""
+    """Make every call of the op that is small enough; an exception ends the process."""
     warnings.simplefilter("ignore")
     files = Workspace.at(workspace).op(op)
     spec = load_spec(files)

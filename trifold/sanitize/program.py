@@ -23,7 +23,7 @@ from trifold.limits import capability_name, limits_of
 
 @dataclass(frozen=True)
 class Note:
-    """What a run reports beside findings: a problem of the program's own code, which fails it, or a remark."""
+    """Other reports of a run: a problem of the program's own code, which fails it, or a remark."""
 
     kind: Literal["problem", "remark"]
     says: str
@@ -34,14 +34,14 @@ class Note:
 
 @dataclass
 class ProgramReport:
-    """What a run of a program showed.
+    """The result of running a program.
 
     Attributes:
         program, arguments: what ran.
         status: the program's exit status; negative: the signal that ended it, which is a problem.
-        told: findings, problems and remarks, in their order.
+        told: findings, problems and remarks, in order.
         allowed: findings that the user accepts in the files that ran.
-        seconds: that it ran.
+        seconds: its duration.
     """
 
     program: Path
@@ -52,7 +52,7 @@ class ProgramReport:
     seconds: float = 0.0
 
     def add(self, each: Finding | Note) -> bool:
-        """Whether it says something new: not a finding at a place that is known."""
+        """Whether it is new: not a finding at a known place."""
         known = len(self.findings)
         self.told.append(each)
         return isinstance(each, Note) or len(self.findings) > known
@@ -64,12 +64,12 @@ class ProgramReport:
 
     @property
     def errors(self) -> list[Finding]:
-        """Those that are mistakes and that the user does not accept."""
+        """Findings that are errors and that the user does not accept."""
         return [finding for finding in self.findings if finding.is_mistake]
 
     @property
     def unmet(self) -> list[str]:
-        """What the user accepts, and what did not occur."""
+        """The user's acceptances, and those that did not occur."""
         return places.unmet(self.findings, map(asdict, self.allowed))
 
     @property
@@ -82,12 +82,12 @@ class ProgramReport:
 
     @property
     def failed(self) -> bool:
-        """A check found a mistake, or the program has a problem."""
+        """Whether a check found an error, or the program has a problem."""
         return bool(self.errors or self.problems)
 
     @property
     def exit_status(self) -> int:
-        """1 where the run failed, else the program's own."""
+        """1 if the run failed, else the program's own."""
         return 1 if self.failed else self.status
 
     def to_json(self) -> dict[str, Any]:
@@ -121,26 +121,25 @@ def sanitize(
     """Compile a CUDA program for the CPU and run it with all checks; its input and output are this process's.
 
     Args:
-        program: its file, which has ``main``; what it includes from its own folder belongs to it.
+        program: its file, which has ``main``; files that it includes from its own folder belong to it.
         arguments: the program's.
         options: ``-D``, ``-U``, ``-I`` and ``-std`` for the compiler; C++17 is the default, as nvcc's.
         seed: of the order of blocks and threads; 0 is the natural one.
         schedules: orders in which each launch runs, from the same contents of the device's memory.
-        keep_going: after a mistake in a kernel, go on with the kernel, but for an access that must not happen. Without
-            it every later call of CUDA fails, as on a GPU.
+        keep_going: after an error in a kernel, continue with it, but skip accesses that must not happen. Otherwise
+            every later call of CUDA fails, as on a GPU.
         timeout: seconds after which the program is ended.
-        compute_capability: of the GPU whose limits and properties the program finds, and for which its device code is
-            compiled (``__CUDA_ARCH__``); default: 9.0, or what the environment variable TRIFOLD_COMPUTE_CAPABILITY
-            says.
-        suppressions: a file of findings that are accepted, beside those that comments of the program accept; default:
-            that of the project that the current folder is in (:mod:`trifold.acceptance`).
-        tell: called with each finding, problem and remark when it comes; of findings of one place the first.
+        compute_capability: of the GPU whose limits and properties the program sees, and for which its device code is
+            compiled (``__CUDA_ARCH__``); default: 9.0, or the environment variable TRIFOLD_COMPUTE_CAPABILITY.
+        suppressions: a file of accepted findings, in addition to those that comments of the program accept; default:
+            that of the project of the current folder (:mod:`trifold.acceptance`).
+        tell: called with each finding, problem and remark when it occurs; for findings of one place with the first.
 
     Raises:
-        AcceptanceError: a comment or the file accepts what is no finding.
-        BuildError: it does not compile, has no ``main``, or has what the CPU has not.
+        AcceptanceError: a comment or the file accepts something that is not a finding.
+        BuildError: it does not compile, has no ``main``, or has a feature that the CPU lacks.
         ToolchainError: g++ is missing or too old.
-        LaunchError: the compute capability is not known.
+        LaunchError: the compute capability is unknown.
     """
     device = " ".join(map(str, limits_of(compute_capability)))
     if not program.is_file():
@@ -168,7 +167,7 @@ def sanitize(
         listener = threading.Thread(target=_listen, args=(lines, add), daemon=True)
         listener.start()
         report.status, in_time = _wait(process, timeout)
-        listener.join(timeout=10)  # a process that the program started and left running may hold the pipe
+        listener.join(timeout=10)  # a process that the program left running may hold the pipe
     report.seconds = time.monotonic() - started
     place = diagnostics.shown(program.resolve())
     if not in_time:
@@ -192,7 +191,7 @@ def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> tuple[int,
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait(), False
-    except BaseException:  # an interrupt, which the program got too
+    except BaseException:  # on an interrupt, which the program received too
         process.kill()
         process.wait()
         raise

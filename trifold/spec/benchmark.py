@@ -13,7 +13,7 @@ from trifold.spec.case import DTYPES
 from trifold.spec.drawn import Draw, matrix, vector
 from trifold.spec.results import NO_GRADIENTS, Gradients
 
-# Positional ones, or all by keyword.
+# Positional arguments, or all by keyword.
 Arguments = tuple[Any, ...] | Mapping[Any, Any]
 Roofline = Literal["copy", "write"]
 GpuMethod = Literal["graph", "events"]
@@ -66,7 +66,7 @@ class Cub:
         function: one of those in :mod:`trifold.bench.cub`; the arguments must be those listed there.
         agrees: whether a result of it is right, ``agrees(result, *arguments)``, for a function that does not compute
             quite the same; default: it is compared with ``Benchmark.eager`` in float64.
-        dtypes: of tensors of which it computes what the op does.
+        dtypes: of tensors for which it computes the same as the op.
     """
 
     function: CubFunction

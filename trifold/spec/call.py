@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trifold.spec.case import AliasCase, AnyCase, IndexCase, TensorCase
 
-# Where an argument stands: its position, or its keyword; then, in a list of tensors, its position there.
+# Where an argument is: its position, or its keyword; then, in a list of tensors, its position there.
 Path = tuple[int | str, ...]
 
 
@@ -142,26 +142,26 @@ class Call:
         yield from self.kwargs.items()
 
     def _room(self, position: int | None) -> int:
-        """So many elements more than it needs has the storage of the positional argument."""
+        """How many elements more than it needs the storage of the positional argument has."""
         values = (*self.args, *self.kwargs.values())
         return max((v.shift for v in values if isinstance(v, AliasCase) and v.of == position), default=0)
 
 
 def _variable(path: Path) -> str:
-    """What :meth:`Call.code` calls an argument."""
+    """The name of an argument in :meth:`Call.code`."""
     name = f"x{path[0]}" if isinstance(path[0], int) else path[0]
     return name + "".join(f"_{index}" for index in path[1:])
 
 
 def tensor_at(arguments: tuple[list[Any], dict[str, Any]], path: Path) -> Any:
-    """What stands at a place of :meth:`Call.arguments`."""
+    """The value at a place of :meth:`Call.arguments`."""
     first, *rest = path
     value = arguments[1][first] if isinstance(first, str) else arguments[0][first]
     return value[rest[0]] if rest else value
 
 
 def put_at(arguments: tuple[list[Any], dict[str, Any]], path: Path, tensor: Tensor) -> None:
-    """Replace what stands at a place of :meth:`Call.arguments`."""
+    """Replace the value at a place of :meth:`Call.arguments`."""
     first, *rest = path
     holder: Any = arguments[1] if isinstance(first, str) else arguments[0]
     if rest:

@@ -18,19 +18,19 @@ LAYOUTS: tuple[Layout, ...] = ("contiguous", "offset", "transposed", "sliced", "
 FILLS: tuple[Fill, ...] = ("exact", "normal", "wide", "zero", "special", "huge", "tiny", "subnormal", "range")
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
-# What only ops on rows tell from the others: rows that lie apart, and numbers of which some do not count.
+# Only relevant to ops on rows: rows with gaps between them, and numbers some of which are masked.
 ROW_LAYOUTS: tuple[Layout, ...] = (*LAYOUTS, "padded")
 ROW_FILLS: tuple[Fill, ...] = (*FILLS, "masked")
 
-_LITERAL_SIZE = 24  # a tensor of up to as many elements is printed with its values
+_LITERAL_SIZE = 24  # tensors with at most this many elements are printed with their values
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the elements of a tensor lie in a contiguous one, its base.
+    """The elements of a tensor as a part of a contiguous one, its base.
 
     Attributes:
-        shape, layout, offset, dim: as of :class:`TensorCase`.
+        shape, layout, offset, dim: as for :class:`TensorCase`.
     """
 
     shape: tuple[int, ...]
@@ -101,7 +101,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class TensorCase:
-    """A tensor to be made.
+    """A tensor to be created.
 
     Attributes:
         shape: of the tensor.
@@ -134,7 +134,7 @@ class TensorCase:
     dim: int = 0
 
     def __post_init__(self) -> None:
-        _ = self._place  # raises where offset or dim is none
+        _ = self._place  # raises if offset or dim is invalid
 
     def make(self, device: str = "cpu", *, room: int = 0) -> Tensor:
         """The tensor; its storage has ``room`` additional elements at the end."""
@@ -169,9 +169,9 @@ class IndexCase:
         shape: of the tensor.
         below: they range from 0 to ``below - 1``.
         instead: if given, replaces one index in three.
-        layout: as of :class:`TensorCase`.
+        layout: as for :class:`TensorCase`.
         seed: of the values.
-        offset, dim: as of :class:`TensorCase`.
+        offset, dim: as for :class:`TensorCase`.
         dtype: of integers.
         order: along the last dimension: ``any``; ``sorted``, the least one first; ``permutation``, no index twice.
     """
@@ -187,7 +187,7 @@ class IndexCase:
     order: Literal["any", "sorted", "permutation"] = "any"
 
     def __post_init__(self) -> None:
-        base = self._place.base  # raises where offset or dim is none
+        base = self._place.base  # raises if offset or dim is invalid
         if self.below < 1 and torch.Size(self.shape).numel() > 0:
             raise ValueError(f"below must be positive, but is {self.below}")
         if self.order == "any":

@@ -1,7 +1,7 @@
-"""Sizes drawn at random, for ``trifold bench --shapes random:80 --seed 1``: shapes that nobody tuned a kernel for.
+"""Sizes drawn at random, for ``trifold bench --shapes random:80 --seed 1``: shapes that no kernel was tuned for.
 
-Only ``Random.random`` is used: Python promises that its numbers stay the same from version to version for one seed,
-and not so those of ``choice`` and ``randrange``.
+Only ``Random.random`` is used: Python guarantees its numbers for a seed in all versions, but not those of ``choice``
+and ``randrange``.
 """
 
 from __future__ import annotations

@@ -124,9 +124,9 @@ def _with_lone_specials(values: Tensor, seed: int) -> Tensor:
 
 
 def flushed(terms: Tensor) -> Tensor:
-    """What a sum of float32 numbers (or half types) by atomic additions on a GPU may lose of each term, in round-offs
-    of float32: they flush subnormal numbers to 0. Of a term that float32 does not hold, nothing: it is one of a sum in
-    float64, which flushes none.
+    """The possible loss of each term of a sum of float32 numbers (or half types) by atomic additions on a GPU, in
+    round-offs of float32: they flush subnormal numbers to 0. 0 for a term that float32 does not hold, which is part of
+    a sum in float64, where nothing is flushed.
 
     Args:
         terms: float64, of any shape.

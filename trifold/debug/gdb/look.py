@@ -1,4 +1,4 @@
-"""What gdb shows of a port on the CPU: coordinates and half types as values, and of the stack what is the user's own.
+"""gdb's view of a port on the CPU: coordinates and half types as values, and only the user's own stack frames.
 
 gdb runs this file with its own Python, where trifold is not installed.
 """
@@ -14,14 +14,14 @@ import gdb
 import gdb.printing
 
 INCLUDE_ROOT = Path(__file__).resolve().parents[2] / "include"
-# Functions that kernels call and that one may want to step through; the other headers are the dialect, the launch, and
+# Functions that kernels call and that are worth stepping through; the other headers are the dialect, the launch, and
 # single instructions.
 _OTHERS = {"cuda.cuh", "launch.cuh", "packed.cuh", "async_copies.cuh", "cluster.cuh"}
 DEVICE_LIBRARY = frozenset(path.name for path in (INCLUDE_ROOT / "trifold").glob("*.cuh")) - _OTHERS
 
 
 class _Coordinates:
-    """uint3 and dim3, as findings write them: ``(3, 0, 0)``."""
+    """uint3 and dim3 in the format of findings: ``(3, 0, 0)``."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -31,7 +31,7 @@ class _Coordinates:
 
 
 class _Half:
-    """A 16-bit number, as the float that it stands for."""
+    """A 16-bit number, shown as a float."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -62,19 +62,19 @@ def coordinates(value: Any) -> tuple[int, int, int]:
 
 
 def other_threads() -> list[str]:
-    """What the other threads of the block do, a line for each group of them.
+    """The state of the other threads of the block, a line for each group.
 
-    Such as ``threads (0..35, 0, 0) waiting in syncthreads() at sigmoid.cuh:61``. Calls a function of the engine's.
+    Such as ``threads (0..35, 0, 0) waiting in syncthreads() at sigmoid.cuh:61``. Calls a function of the engine.
     """
     gdb.execute("sharedlibrary libtrifold_host", to_string=True)
-    told = gdb.parse_and_eval("((const char* (*)()) trifold_host_whereabouts)()").string()
-    return [_group(*line.split("\t")) for line in told.splitlines()]
+    listed = gdb.parse_and_eval("((const char* (*)()) trifold_host_whereabouts)()").string()
+    return [_group(*line.split("\t")) for line in listed.splitlines()]
 
 
 def _group(threads: str, doing: str, place: str) -> str:
     if place == "0":
         return f"{threads} {doing}"
-    if place.isdigit():  # the return address of what they did last
+    if place.isdigit():  # the return address of their last call
         where = gdb.find_pc_line(int(place) - 1)
         if where.symtab is None or _is_dialects(Path(where.symtab.fullname())):
             return f"{threads} {doing}"
@@ -95,7 +95,7 @@ def _is_port(objfile: Any) -> bool:
 
 
 def is_users(frame: Any) -> bool:
-    """Whether a frame is the port's own code or the device library's: neither the engine's nor another library's."""
+    """Whether a frame is the port's own code or the device library's, rather than the engine's or another library's."""
     where = frame.find_sal().symtab
     if where is None or not _is_port(where.objfile):
         return False
@@ -108,7 +108,7 @@ def _is_dialects(file: Path) -> bool:
 
 
 class _Filter:
-    """Leaves the user's own frames in a backtrace; all of them, where none is."""
+    """Keeps the user's own frames in a backtrace; all frames if there are none."""
 
     name = "trifold"
     enabled = True
@@ -120,7 +120,7 @@ class _Filter:
 
 
 def install() -> None:
-    """Register the printers and the filter, and let steps pass over what is not the user's."""
+    """Register the printers and the filter, and let steps skip code that is not the user's."""
     gdb.printing.register_pretty_printer(None, _printers(), replace=True)
     hide = _Filter()
     gdb.frame_filters[hide.name] = hide

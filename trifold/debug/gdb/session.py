@@ -1,6 +1,6 @@
-"""gdb's side of ``trifold debug --port``: gdb runs it with ``source``, also for editors.
+"""gdb's part of ``trifold debug --port``: loaded by gdb with ``source``, also in editors.
 
-With ``TRIFOLD_DEBUG`` (what trifold.debug.port writes) it runs the program and stops in the CUDA thread that is wanted.
+With ``TRIFOLD_DEBUG`` (written by trifold.debug.port) it runs the program and stops in the requested CUDA thread.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import look
 
 Coordinates = tuple[int, int, int]
-_LAUNCH = "trifold::launch_kernel"  # all kinds of launches come there
+_LAUNCH = "trifold::launch_kernel"  # called by all kinds of launches
 _KERNEL = re.compile(r"launch_kernel<&?\(?(?:void )?(?:\(anonymous namespace\)::)?(\w+)")
 _PLACE = re.compile(r"\(?([\d, ]+?)\)?(?:(?:\s+of)?\s+block\s+\(?([\d, ]+?)\)?)?")
 
 
 def here() -> tuple[Coordinates, Coordinates]:
-    """The CUDA thread that runs: its index and its block's."""
+    """The running CUDA thread: its index and its block's."""
     return look.coordinates(gdb.parse_and_eval("threadIdx")), look.coordinates(gdb.parse_and_eval("blockIdx"))
 
 
@@ -40,7 +40,7 @@ def condition(thread: Coordinates, block: Coordinates) -> str:
 
 
 def in_kernel() -> Any:
-    """The frame of the kernel that runs: the outermost of the user's own on a CUDA thread's stack; else None."""
+    """The frame of the running kernel: the user's outermost on a CUDA thread's stack; else None."""
     frame, found = gdb.newest_frame() if _runs() else None, None
     while frame is not None and frame.is_valid():
         name = frame.name() or ""
@@ -53,10 +53,10 @@ def in_kernel() -> Any:
 
 
 class Session:
-    """The launch that was met last, and how gdb goes on from its threads."""
+    """The last launch, and how gdb continues after its threads."""
 
     def __init__(self) -> None:
-        self.guides = False  # stops are not the user's
+        self.guides = False  # internal stops
         self.arrived = False
         self.launched_from: int | None = None  # the address after the call, in the user's own code
 
@@ -76,7 +76,7 @@ class Session:
         return (kernel[1] if kernel else "", grid, block, function)
 
     def leave_engine(self) -> None:
-        """At a stop: a step that ended in the engine goes on to where the launch returns."""
+        """At a stop: a step that ended in the engine continues to where the launch returns."""
         if self.guides or gdb.selected_thread() is None or not gdb.selected_thread().is_valid():
             return
         why = gdb.execute("info program", to_string=True)
@@ -100,7 +100,7 @@ class Trifold(gdb.Command):
 
 
 class Where(gdb.Command):
-    """trifold where: the CUDA thread that runs, its launch, and what the other threads of its block wait for."""
+    """trifold where: the running CUDA thread, its launch, and what the other threads of its block wait for."""
 
     def __init__(self) -> None:
         super().__init__("trifold where", gdb.COMMAND_STATUS)
@@ -116,7 +116,7 @@ class Where(gdb.Command):
 
 
 class GoTo(gdb.Command):
-    """trifold thread X,Y,Z [of block X,Y,Z]: go on until that CUDA thread runs, and stop at its next line."""
+    """trifold thread X,Y,Z [of block X,Y,Z]: continue until that CUDA thread runs, and stop at its next line."""
 
     def __init__(self) -> None:
         super().__init__("trifold thread", gdb.COMMAND_RUNNING)
@@ -149,7 +149,7 @@ def _coordinates(text: str) -> Coordinates:
 
 
 def _lines(kernel: Any) -> list[int]:
-    """Where the lines of a kernel begin, as addresses; not that of its head."""
+    """The addresses at which the lines of a kernel begin, except its head's."""
     block = kernel.block()
     while block.function is None:
         block = block.superblock
@@ -180,15 +180,15 @@ def _continue_quietly() -> None:
 
 
 def _show() -> None:
-    """Print where the program stands, as after a stop of its own."""
+    """Print the program's location, as after an ordinary stop."""
     if _runs():
         gdb.execute("frame")
 
 
 def arrive(wanted: dict[str, Any]) -> None:
-    """Run the program until the wanted CUDA thread comes to the wanted line; what was met goes into a file."""
+    """Run the program until the requested CUDA thread reaches the requested line; launches are written to a file."""
     launches: list[tuple[str, Coordinates, Coordinates]] = []
-    gdb.execute("set auto-solib-add off")  # symbols of all of torch take seconds, and nobody looks at them
+    gdb.execute("set auto-solib-add off")  # loading all of torch's symbols takes seconds, and they are not needed
     session.guides = True
     program, *arguments = wanted["command"]
     gdb.execute(f"file {program}", to_string=True)
@@ -196,7 +196,7 @@ def arrive(wanted: dict[str, Any]) -> None:
     main = _internal("main" if _is_known("main") else "Py_BytesMain")  # Debian's python3 is stripped
     gdb.execute("run", to_string=True)
     main.delete()
-    loaded = _internal("kill")  # trifold.debug.driver calls it once the port is loaded
+    loaded = _internal("kill")  # called by trifold.debug.driver once the port is loaded
     gdb.execute("continue", to_string=True)
     if _runs():
         loaded.delete()
@@ -257,7 +257,7 @@ def _follow(wanted: dict[str, Any], launches: list[tuple[str, Coordinates, Coord
 
 
 class _Launches(gdb.Breakpoint):
-    """Does not stop, but notes where each launch returns to."""
+    """Does not stop, but records where each launch returns to."""
 
     def stop(self) -> bool:
         session.note_launch()
@@ -265,7 +265,7 @@ class _Launches(gdb.Breakpoint):
 
 
 def _misplaced(wanted: dict[str, Any]) -> int | None:
-    """The line of the next statement, where none begins at the wanted line."""
+    """The line of the next statement, if none begins at the requested line."""
     if wanted["line"] is None:
         return None
     _, places = gdb.decode_line(f"{wanted['header']}:{wanted['line']}")
@@ -289,12 +289,12 @@ GoTo()
 for setting in (
     "confirm off",
     "breakpoint pending on",
-    "disable-randomization off",  # containers do not allow it, and say so at each start
-    "environment OMP_NUM_THREADS 1",  # blocks one after the other: one OS thread has all CUDA threads
+    "disable-randomization off",  # containers forbid it, and gdb would say so at each start
+    "environment OMP_NUM_THREADS 1",  # blocks run one after the other: one OS thread has all CUDA threads
 ):
     gdb.execute(f"set {setting}")
 with suppress(gdb.error):
-    gdb.execute("set debuginfod enabled off")  # since gdb 12: it asks whether to look for symbols on the network
+    gdb.execute("set debuginfod enabled off")  # since gdb 12, asks whether to download symbols
 gdb.execute("define hook-stop\npython session.leave_engine()\nend")
 gdb.events.exited.connect(_at_exit)
 if "TRIFOLD_DEBUG" in os.environ:
