@@ -16,7 +16,7 @@
 
 inline constexpr int softmax_block = trifold::threads_per_block;
 
-// One block per row, in three passes over it: the maximum, the sum, the quotients.
+// A block a row, in three passes over it: the maximum, the sum, the quotients.
 template <class T>
 __global__ void softmax_kernel(const T* x, int64_t x_stride, T* y, int64_t rows, int64_t columns) {
   using C = trifold::compute_t<T>;

@@ -18,7 +18,7 @@ def sigmoid_kernel(x, y, n):
     i = cuda.grid(1)
     if i < n:
         v = x[i]
-        e = math.exp(v if v < 0 else -v)  # at most 1, so that neither branch overflows
+        e = math.exp(v if v < 0 else -v)  # at most 1: no branch overflows
         y[i] = (e if v < 0 else 1) / (1 + e)
 
 

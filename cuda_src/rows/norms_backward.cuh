@@ -186,7 +186,7 @@ class BackwardTeam {
     } else {
       constexpr int pitch = pieces * Shape::threads * size;
       static_assert(Shape::bytes >= N * Shape::teams * pitch * int{sizeof(float)});
-      __syncthreads();  // all threads have read their rows
+      __syncthreads();  // all have read their rows
 #pragma unroll
       for (int n = 0; n < N; ++n)
 #pragma unroll

@@ -292,7 +292,7 @@ class RowStream {
         for (int m = 0; m < M; ++m) numbers.value[m] = shared_element(at + m * of_matrix);
         use(numbers);
       }
-      __syncwarp();  // all lanes have read the slot that others' copies overwrite
+      __syncwarp();  // before others copy to there again
     }
   }
 

@@ -9,7 +9,7 @@ __global__ void sigmoid_kernel(const T* x, T* y, int64_t n) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) {
     const C v = C(x[i]);
-    const C e = exp(v < 0 ? v : -v);  // at most 1, so that neither branch overflows
+    const C e = exp(v < 0 ? v : -v);  // at most 1: no branch overflows
     y[i] = T(C((v < 0 ? e : 1.0) / (1.0 + e)));
   }
 }
