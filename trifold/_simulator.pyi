@@ -1,4 +1,4 @@
-"""The simulator's C++ part: launches, what device code asks and calls, arrays, arithmetic."""
+"""The simulator's C++ part: launches, built-in variables and functions of device code, arrays, arithmetic."""
 
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -22,36 +22,36 @@ def launch(
     cooperative: bool = False,
     /,
 ) -> None:
-    """Runs a kernel: ``function(*arguments)`` once a CUDA thread.
+    """Runs a kernel: ``function(*arguments)`` once per CUDA thread.
 
-    ``generator``: calling the function makes a generator (or any object with ``__next__`` and ``send``) that yields
-    what the thread waits for: a site for ``syncthreads()``, else ``(site, OP_…, operand, …)``; what is sent back is the
-    operation's result. ``seed`` 0 is the natural order of blocks and threads. ``limits`` of the device: static shared
-    bytes, shared bytes a block, multiprocessors, and for one multiprocessor threads, blocks, shared bytes; sm_90
-    without. ``cooperative``: the grid synchronises, which is checked before it starts.
+    ``generator``: calling the function returns a generator (or any object with ``__next__`` and ``send``) that yields
+    the operations at which the thread waits: a site for ``syncthreads()``, else ``(site, OP_…, operand, …)``; the
+    operation's result is sent back. ``seed`` 0 is the natural order of blocks and threads. ``limits`` of the device:
+    static shared bytes, shared bytes per block, multiprocessors, and per multiprocessor threads, blocks, shared bytes;
+    default: sm_90. ``cooperative``: the grid synchronises; whether it can be resident is checked before it starts.
 
-    An exception of the kernel keeps its type and begins with ``tid=[x, y, z] ctaid=[x, y, z]``. Another Python thread's
-    launch waits until this one has ended.
+    An exception of the kernel keeps its type, and its message begins with ``tid=[x, y, z] ctaid=[x, y, z]``. Another
+    Python thread's launch waits until this one has ended.
 
     Raises:
-        trifold.KernelFault: a check found a mistake.
-        trifold.errors.LaunchError: the device could not hold the launch, or a kernel launches another one.
+        trifold.KernelFault: a check found an error.
+        trifold.errors.LaunchError: the device cannot hold the launch, or a kernel launches another one.
     """
 
 def seam(function: Callable[..., _T]) -> Callable[..., _T]:
     """``function`` as a C callable that binds like a method and leaves no frames of the simulator in tracebacks.
 
-    Where it returns a generator, on the host, that is run to its end, and what it yields are arguments of
-    :func:`launch`: so no frame of the simulator is on the stack while a kernel runs, whatever debugger looks at it.
+    If it returns a generator, on the host, that is run to its end, and yields arguments of :func:`launch`: so no frame
+    of the simulator is on the stack while a kernel runs, for any debugger.
 
-    What lies in the folder of the function's source counts as the simulator. TRIFOLD_ENGINE_TRACEBACK=1 keeps all.
+    Code in the folder of the function's source counts as the simulator. TRIFOLD_ENGINE_TRACEBACK=1 keeps all frames.
     """
 
 def current() -> tuple[tuple[int, int, int], tuple[int, int, int]] | None:
-    """threadIdx and blockIdx of the CUDA thread that runs; None outside a kernel."""
+    """threadIdx and blockIdx of the running CUDA thread; None outside a kernel."""
 
 def set_policy(acceptances: str, keep_going: bool, /) -> None:
-    """Which findings end no launch from now on: those that match (:func:`trifold.acceptance.for_engine`), or all.
+    """Set which findings do not end a launch: those that match (:func:`trifold.acceptance.for_engine`), or all.
 
     They are recorded when their launch ends, each place once with a count.
     """
@@ -60,13 +60,13 @@ def launcher() -> FrameType | None:
     """The frame that called :func:`launch`; a kernel's outermost frames have it as ``f_back``."""
 
 def threads() -> list[tuple[tuple[int, int, int], str, str, int]]:
-    """Each thread of the block that runs: threadIdx; "runs", "may go on", "waits", "has ended" or "has not begun"; the
-    file and line where it waits or waited last, "" and 0 where it does not."""
+    """Each thread of the running block: threadIdx; "runs", "may go on", "waits", "has ended" or "has not begun"; the
+    file and line where it waits or waited last, "" and 0 if it has not waited."""
 
 def set_switch(switch: Callable[[Any], Any] | None, /) -> Callable[[Any], Any] | None:
-    """What ``cuda.syncthreads()`` and its like call in code that was not rewritten, with what a kernel would yield.
+    """Set what ``cuda.syncthreads()`` and its like call in code that was not rewritten, with what a kernel would yield.
 
-    Gives back what it was before.
+    Returns the previous function.
     """
 
 def register_site(file: str, line: int, function: str, /) -> int:
@@ -92,10 +92,10 @@ OP_MATCH_ALL: int  # mask, value
 OP_ACTIVEMASK: int
 OP_POLL: int
 
-# What a kernel asks about itself -----------------------------------------------------------------------------------
+# Built-in variables and functions of a kernel -----------------------------------------------------------------------
 
 class Index3:
-    """threadIdx, blockIdx, blockDim or gridDim of the CUDA thread that runs."""
+    """threadIdx, blockIdx, blockDim or gridDim of the running CUDA thread."""
 
     @property
     def x(self) -> int: ...
@@ -109,7 +109,7 @@ threadIdx: Index3
 blockIdx: Index3
 blockDim: Index3
 gridDim: Index3
-laneid: Any  # the running thread's lane: an int wherever a number is used, and by calling it
+laneid: Any  # the running thread's lane: acts as an int, and returns one when called
 warpsize: int
 
 def grid(ndim: int, /) -> Any: ...
@@ -214,7 +214,7 @@ def neg(a: Any, /) -> Any: ...
 def pos(a: Any, /) -> Any: ...
 def invert(a: Any, /) -> Any: ...
 def unified(x: Any, y: Any, /) -> Any:
-    """x as the one type of a variable that takes both."""
+    """x converted to the type of a variable that is assigned both."""
 
 def view(x: Any, dtype: Any, /) -> Any: ...
 
@@ -292,52 +292,52 @@ class Record:
 def wrap_arguments(
     names: tuple[str, ...], values: tuple[Any, ...], flags: tuple[int, ...], checks: int, /
 ) -> tuple[Any, ...]:
-    """The values, NumPy arrays as Arrays; those whose bytes overlap share one memory, which is what is checked.
+    """The values, NumPy arrays as Arrays; those whose bytes overlap share one memory, in which they are checked.
 
-    ``flags`` of each: 1 its 16-bit integers are bits of bfloat16; 2 nobody has written it; 4 constant memory; 8 it is
-    read-only; 16 elements that hold the pattern of trifold.simulator.uninitialised have not been written.
+    ``flags`` of each: 1 its 16-bit integers are bits of bfloat16; 2 uninitialised; 4 constant memory; 8 read-only; 16
+    elements that hold the pattern of trifold.simulator.uninitialised are uninitialised.
     """
 
 def record_writes(on: bool, /) -> None:
     """As trifold.simulator.record_writes."""
 
 def add_writes(arguments: tuple[Any, ...], /) -> None:
-    """While writes are recorded: a launch has ended well whose arguments these are, as wrap_arguments made them."""
+    """While writes are recorded: a launch with these arguments, made by wrap_arguments, has ended without an error."""
 
 def recording() -> bool:
     """Whether writes are recorded."""
 
 def note_copy(begin: int, size: int, /) -> None:
-    """While writes are recorded: these bytes count as written by a kernel, as they are now."""
+    """While writes are recorded: count the current values of these bytes as written by a kernel."""
 
 def written(begin: int, size: int, /) -> bytes:
     """As trifold.simulator.written."""
 
 def note_fresh(begin: int, size: int, element_bytes: int, /) -> None:
-    """Nobody has written these bytes, which were allocated for elements of this size; fills them with quiet NaNs."""
+    """Mark these bytes, allocated for elements of this size, as uninitialised; fills them with quiet NaNs."""
 
 def forget_fresh() -> None:
-    """No bytes are known as unwritten on this OS thread any more."""
+    """Discard this OS thread's record of uninitialised bytes."""
 
 def unwritten(begin: int, size: int, /) -> bytes | None:
-    """For each byte from the address on: 1 if nobody has written it since ``note_fresh``. None: all are written."""
+    """For each byte from the address on: 1 if it is unwritten since ``note_fresh``. None: all are written."""
 
 def note_launch(arguments: tuple[Any, ...], /) -> None:
-    """A launch has ended well whose arguments these are: what it wrote is written."""
+    """A launch with these arguments has ended without an error: record the bytes that it wrote."""
 
 class _Shared:
     def array(self, shape: Any, dtype: Any, alignment: Any = None) -> Array:
-        """The block's array of this call; shape 0 is all of dynamic shared memory."""
+        """The block's array for this call; shape 0 is all of dynamic shared memory."""
 
 class _Local:
     def array(self, shape: Any, dtype: Any, alignment: Any = None) -> Array:
-        """An array of the running thread's own, fresh at each call."""
+        """A local array of the running thread, uninitialised at each call."""
 
 class _Const:
     def array_like(self, array: Any, /) -> Array: ...
 
 class _Atomic:
-    """Each gives the old value."""
+    """Each function returns the old value."""
 
     def add(self, array: Array, index: Any, value: Any, /) -> Any: ...
     def sub(self, array: Array, index: Any, value: Any, /) -> Any: ...

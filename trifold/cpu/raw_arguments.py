@@ -1,4 +1,4 @@
-"""The arguments of a raw kernel: each checked against its parameter, and as the bytes that the kernel gets."""
+"""The arguments of a raw kernel: checks each against its parameter, and converts it to bytes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Parameter:
     """A kernel's parameter.
 
     Attributes:
-        name: as the kernel calls it.
+        name: as in the kernel.
         kind: pointer, value or reference.
         size: of a value, in bytes.
-        element: the dtype of the value, or of what the pointer points to; "" where no dtype is that type (a struct).
-        constant: the kernel only reads what the pointer points to.
+        element: the dtype of the value, or of the pointer's target; "" if no dtype corresponds (a struct).
+        constant: whether the pointer's target is const.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Memory:
-    """The bytes that an array's elements lie in."""
+    """The memory range of an array's elements."""
 
     begin: int
     size: int
@@ -53,7 +53,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Argument:
-    """What a kernel gets for one parameter: ``value`` holds its bytes, ``memory`` is what a pointer reaches."""
+    """The argument for one parameter: ``value`` holds its bytes, ``memory`` is the memory range of a pointer."""
 
     value: ctypes.Array[ctypes.c_char]
     memory: Memory | None = None
@@ -63,7 +63,7 @@ def convert(kernel: str, parameters: Sequence[Parameter], args: Sequence[Any]) -
     """The arguments of a launch.
 
     Raises:
-        LaunchError: their number, or one of them, does not fit; it names the parameter.
+        LaunchError: their number, or one of them, does not fit; the message names the parameter.
     """
     if not isinstance(args, (tuple, list)):
         raise LaunchError(f"args must be a tuple, not {type(args).__name__}", "pass (x,) for one argument")
@@ -176,7 +176,7 @@ def _array(kernel: str, parameter: Parameter, arg: Any) -> tuple[str, int, Memor
 
 
 def _same_type(wants: str, given: str) -> bool:
-    """Equal, but for the sign of integers, which torch mostly lacks."""
+    """Equal, ignoring the sign of integers, which torch mostly lacks."""
     return given.removeprefix("u") == wants.removeprefix("u") or (wants in ("int8", "uint8") and given == "bool")
 
 

@@ -69,7 +69,7 @@ class RawKernel:
         self.options = tuple(options)
         self.checks = checks
         self.compute_capability = compute_capability
-        limits_of(compute_capability)  # an unknown one is told now
+        limits_of(compute_capability)  # reports an unknown one now
 
     def __repr__(self) -> str:
         return f"RawKernel({self.name!r}, {'checked' if self.checks else 'unchecked'})"
@@ -167,7 +167,7 @@ class _Library:
         )
 
     def launch(self, shape: tuple[int, ...], shared: int, arguments: Sequence[Argument]) -> None:
-        """Raises :class:`LaunchError` with what the launch says; what checks found is not asked for here."""
+        """Raises :class:`LaunchError` with the launch's error; the checks' findings are not handled here."""
         addresses = (ctypes.c_void_p * max(1, len(arguments)))(*(ctypes.addressof(each.value) for each in arguments))
         message = self._launch((ctypes.c_uint * 10)(*shape), shared, addresses)
         if message is not None:
@@ -175,7 +175,7 @@ class _Library:
 
 
 def _run_checked(launch: functools.partial[None], arguments: Sequence[Argument]) -> None:
-    """Every schedule from the same contents of the arrays; what the first one leaves stays."""
+    """Run every schedule from the same contents of the arrays; the results of the first one are kept."""
     memory = {each.memory.begin: each.memory for each in arguments if each.memory is not None}
     inputs = {begin: each.read() for begin, each in memory.items()} if runtime.schedule_count() > 1 else {}
     results: dict[int, bytes] = {}
@@ -209,7 +209,7 @@ def _extent(what: str, given: int | tuple[int, ...]) -> tuple[int, int, int]:
 
 
 def _tail(name: str, parameters: tuple[str, ...]) -> str:
-    """What the library exports, appended to the user's text."""
+    """The functions that the library exports, appended to the user's text."""
     names = sources.quoted(Path(",".join(parameters))) if parameters else '""'
     title = sources.quoted(Path(name))
     return f"""
@@ -232,7 +232,7 @@ TRIFOLD_EXPORT void trifold_use_threads(trifold::host::TorchParallelFor threads)
 
 @functools.cache
 def _torch_parallel_for() -> int | None:
-    """The address of torch's thread pool in C; None where this torch has none."""
+    """The address of torch's thread pool in C; None if this torch has none."""
     import torch
 
     try:

@@ -1,6 +1,6 @@
 """libtrifold_host, which runs the C++ kernels of ports on the CPU, and calls of ports that were built with checks.
 
-A checked call runs once for each schedule: an order of blocks and threads that a seed gives; seed 0 is the natural one.
+A checked call runs once for each schedule: an order of blocks and threads given by a seed; seed 0 is the natural one.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Schedules:
     """The orders in which a checked call runs.
 
     Attributes:
-        seed: of the first; the others have the numbers that follow.
-        count: how many.
+        seed: of the first; the others have the next numbers.
+        count: their number.
     """
 
     seed: int = 0
@@ -44,7 +44,7 @@ _capability: str | None = None
 
 @contextmanager
 def schedules(count: int, *, seed: int = 0) -> Iterator[None]:
-    """Checked calls within it run so often, in orders that begin with ``seed``'s.
+    """Checked calls within it run ``count`` times, in orders that begin with ``seed``'s.
 
     Raises:
         ValueError: ``count`` is less than one, or ``seed`` is negative.
@@ -62,28 +62,28 @@ def schedules(count: int, *, seed: int = 0) -> Iterator[None]:
 
 
 def schedule_count() -> int:
-    """How often a checked call runs now."""
+    """The number of schedules of a checked call."""
     return _schedules.count
 
 
 def note_memory(begin: int, size: int) -> None:
-    """The checked call that runs has an array in these bytes; its pointers may be a kernel's arguments."""
+    """The running checked call has an array in these bytes; pointers to it may be a kernel's arguments."""
     _library().trifold_host_note(begin, size)
 
 
 def note_fresh(begin: int, size: int, element_bytes: int) -> None:
-    """Nobody has written these bytes, which are filled with a pattern: what a kernel reads of them is a finding."""
+    """These bytes are uninitialised, and are filled with a pattern: a kernel's read of them is a finding."""
     _library().trifold_host_note_fresh(begin, size, element_bytes)
 
 
 def forget_fresh() -> None:
-    """What was noted by :func:`note_fresh` holds no more."""
+    """Discard the records of :func:`note_fresh`."""
     _library().trifold_host_forget_fresh()
 
 
 @functools.cache
 def fresh_memory() -> FreshMemory:
-    """What checked calls know of memory that nobody has written."""
+    """The checked calls' record of uninitialised memory."""
     from trifold.fresh_memory import FreshMemory
 
     return FreshMemory(_library().trifold_host_note_fresh, _library().trifold_host_forget_fresh)
@@ -113,18 +113,18 @@ def _library() -> ctypes.CDLL:
 
 
 def prepare() -> None:
-    """Launches on the CPU follow the environment's settings from here on.
+    """Apply the environment's settings to launches on the CPU from now on.
 
     Raises:
-        LaunchError: a variable has a value that it cannot have.
+        LaunchError: a variable has an invalid value.
     """
     _library()
 
 
 def time_limit(seconds: float) -> AbstractContextManager[None]:
-    """Launches within it end with an error after so many seconds of processor time; 0: never.
+    """Launches within it end with an error after this many seconds of processor time; 0: never.
 
-    The default is 60, or what the environment variable TRIFOLD_KERNEL_SECONDS says.
+    The default is 60, or the environment variable TRIFOLD_KERNEL_SECONDS.
 
     Raises:
         ValueError: ``seconds`` is negative.
@@ -134,12 +134,12 @@ def time_limit(seconds: float) -> AbstractContextManager[None]:
 
 @contextmanager
 def compute_capability(name: str | None) -> Iterator[None]:
-    """Launches within it have to fit a GPU of this compute capability, such as ``"8.6"`` or ``"sm_86"``.
+    """Launches within it must fit a GPU of this compute capability, such as ``"8.6"`` or ``"sm_86"``.
 
-    None leaves what holds: the default is 9.0, or what the environment variable TRIFOLD_COMPUTE_CAPABILITY says.
+    None changes nothing: the default is 9.0, or the environment variable TRIFOLD_COMPUTE_CAPABILITY.
 
     Raises:
-        LaunchError: it is not known.
+        LaunchError: it is unknown.
     """
     global _capability
     before, inner = _capability, name or _capability
@@ -153,17 +153,17 @@ def compute_capability(name: str | None) -> Iterator[None]:
 
 
 def accept(files: Iterable[Path], suppressions: Path | None = None) -> list[Acceptance]:
-    """Checked kernels of these files are to run: their comments, and those of the files before, accept findings.
+    """Checked kernels of these files are about to run: comments in these and in earlier files accept findings.
 
     Args:
         files: C++.
-        suppressions: a file of more, see :mod:`trifold.acceptance`; None leaves what holds.
+        suppressions: a file of further acceptances, see :mod:`trifold.acceptance`; None changes nothing.
 
     Returns:
-        Those among them that were not known.
+        Acceptances in these files that were not known before.
 
     Raises:
-        AcceptanceError: a comment, or the file, is wrong.
+        AcceptanceError: a comment, or the file, is invalid.
     """
     if suppressions is not None:
         accepted.suppress(suppressions)
@@ -177,7 +177,7 @@ def run_checked(call: Callable[[], Any]) -> Any:
     """The result of ``call``, an operator of a checked port, after it ran under each schedule.
 
     Raises:
-        KernelFault: a kernel made a mistake; OutOfBounds, which is also an IndexError, where that is what it was.
+        KernelFault: an error in a kernel; OutOfBounds, which is also an IndexError, for an index out of bounds.
         RuntimeError: what the call itself raises.
     """
     result = None
@@ -196,23 +196,23 @@ def run_checked(call: Callable[[], Any]) -> Any:
 
 
 def observe(call: Callable[[], object], seed: int) -> list[Finding]:
-    """What the checks find in a call, under the schedule of this seed; recorded nowhere."""
+    """The findings of a call under the schedule of this seed; they are not recorded."""
     _library().trifold_host_begin(seed)
     call()
     return _found()
 
 
 def record_writes(on: bool, library: Path | str | None = None) -> None:
-    """From now on, note which bytes the kernels of checked launches write; or note no more.
+    """From now on, record which bytes the kernels of checked launches write; or stop recording.
 
-    Switching it on forgets what was noted before; switching it off does not. It is off at first, which costs nothing.
-    Kernels of ports without checks are not seen.
+    Switching it on discards earlier records; switching it off does not. It is off initially, which costs nothing.
+    Kernels of ports without checks are not recorded.
 
     Args:
-        on: whether to note.
+        on: whether to record.
         library: count only kernels whose code is in this shared library, such as
-            :attr:`trifold.build.library.BuiltLibrary.path`. What another library's kernel writes does not count, and
-            what it overwrites counts no more.
+            :attr:`trifold.build.library.BuiltLibrary.path`. Bytes that another library's kernel writes or overwrites do
+            not count.
 
     Raises:
         FileNotFoundError: there is no such library.
@@ -222,16 +222,16 @@ def record_writes(on: bool, library: Path | str | None = None) -> None:
 
 
 def written(begin: int, size: int) -> bytes:
-    """For each byte of memory from the address ``begin`` on: 1 if a kernel was the last to write it, else 0.
+    """For each byte of memory from the address ``begin`` on: 1 if a kernel wrote it last, else 0.
 
-    That is so where a launch since :func:`record_writes` wrote the byte, if only by an atomic, and it still holds what
-    that launch left there. Memory is compared byte by byte, so an element is a kernel's where all of its bytes are 1: a
-    number that something else overwrote may have some bytes in common with the one before. A value that something else
-    writes again counts as the kernel's still, and so does one in the reused memory of a tensor that is gone.
+    A byte counts if a launch since :func:`record_writes` wrote it, even if only by an atomic, and it still has that
+    launch's value. Memory is compared byte by byte, so an element is a kernel's if all of its bytes are 1: a number
+    that something else overwrote may have some bytes in common with the previous one. A value that something else
+    writes again still counts as the kernel's, and so does one in the reused memory of a freed tensor.
 
     Args:
-        begin: the address; the memory must be there, as that of a tensor is while the tensor lives.
-        size: how many bytes.
+        begin: the address; the memory must be accessible, as a living tensor's is.
+        size: the number of bytes.
 
     Raises:
         ValueError: ``size`` is negative.
@@ -244,7 +244,7 @@ def written(begin: int, size: int) -> bytes:
 
 
 def _take() -> list[Finding]:
-    """What was found since the call began; each is recorded."""
+    """The findings since the call began; each is recorded."""
     found = _found()
     for finding in found:
         record(finding)

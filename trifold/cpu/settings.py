@@ -1,4 +1,4 @@
-"""What holds for launches on the CPU: how long one may take, how large a thread's stack is, which GPU's limits hold.
+"""Settings of launches on the CPU: their time limit, the size of a thread's stack, and the GPU whose limits apply.
 
 The environment variables TRIFOLD_KERNEL_SECONDS, TRIFOLD_KERNEL_STACK_KIB and TRIFOLD_COMPUTE_CAPABILITY set them for a
 process; the library itself reads the first two when it is loaded.
@@ -21,10 +21,10 @@ _MOST_STACK_KIB = 1 << 20
 
 
 def apply(library: ctypes.CDLL, environment: Mapping[str, str] = os.environ) -> None:
-    """Check the environment's settings, and tell the library what it cannot read there itself.
+    """Check the environment's settings, and pass those to the library that it cannot read itself.
 
     Raises:
-        LaunchError: a variable has a value that it cannot have; the message names it.
+        LaunchError: a variable has an invalid value; the message names it.
     """
     _number(environment, KERNEL_SECONDS, 0, 1e9, "seconds, or 0 for no limit")
     _number(environment, KERNEL_STACK, 1, _MOST_STACK_KIB, "KiB; 64 is the default")
@@ -32,14 +32,14 @@ def apply(library: ctypes.CDLL, environment: Mapping[str, str] = os.environ) -> 
 
 
 def limit_to(library: ctypes.CDLL, capability: str | None) -> None:
-    """Launches from now on have to fit a GPU of this compute capability, see :func:`trifold.limits.limits_of`."""
+    """Launches from now on must fit a GPU of this compute capability, see :func:`trifold.limits.limits_of`."""
     name, *values = limits_of(capability)
     library.trifold_host_set_limits(str(name).encode(), (ctypes.c_uint32 * len(values))(*map(int, values)))
 
 
 @contextmanager
 def time_limit(library: ctypes.CDLL, seconds: float) -> Iterator[None]:
-    """Launches within it end with an error after so many seconds of processor time; 0: never.
+    """Launches within it end with an error after this many seconds of processor time; 0: never.
 
     Raises:
         ValueError: ``seconds`` is negative.
