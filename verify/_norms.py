@@ -145,7 +145,7 @@ def norm_bad_calls(*parameters: str) -> tuple[BadCall, ...]:
             BadCall(f"{name} of another length", call(**{name: torch.ones(2)}), (*both, "(3,)", "(2,)")),
             BadCall(f"{name} that would broadcast", call(**{name: torch.ones(1)}), (*both, "(3,)", "(1,)")),
             BadCall(f"{name} with two dimensions", call(**{name: torch.ones(1, 3)}), (*both, "(3,)", "(1, 3)")),
-            BadCall(f"{name} that stands upright", call(**{name: torch.ones(3, 1)}), (*both, "(3,)", "(3, 1)")),
+            BadCall(f"{name} as a column", call(**{name: torch.ones(3, 1)}), (*both, "(3,)", "(3, 1)")),
             BadCall(
                 f"{name} of the rows",
                 call(x=torch.ones(2, 3), **{name: torch.ones(2, 3)}),

@@ -158,7 +158,7 @@ spec = Spec(
         Property(
             "many long rows",
             _many_long_rows,
-            "which row is whose is told while they are under way",
+            "teams claim rows while earlier ones are in flight",
             devices=("cuda",),
             implementations=("port",),
         ),

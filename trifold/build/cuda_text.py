@@ -3,7 +3,7 @@
     kernel<<<grid, block>>>(x, n)       a launch by trifold/cpu/configuration.h
     extern __shared__ float tile[];     the launch's dynamic shared memory, by trifold/build/shared_arrays.py
     __launch_bounds__(256)              a statement in the kernel, as __cluster_dims__(2)
-    cudaLaunchKernelExC(…, (void*)f, …) the kernel's own type, which tells its parameters
+    cudaLaunchKernelExC(…, (void*)f, …) the kernel's own type, which has its parameters
     #include <cuda_runtime.h>           nothing: runtime_api.h is included in front of every program
     asm("add.u32 %0, %1, 4;" : …)       a function for each instruction of PTX: inline_ptx.py
 

@@ -3,7 +3,7 @@
 nvcc compiles a source twice, and defines the macro while it compiles device code. Here the text determines which code
 is device code, and the preprocessor evaluates the conditions on the macro, so that any condition works:
 
-    __device__, __global__    the function stands between two #include lines, which define the macro and take it back
+    __device__, __global__    the function is enclosed in two #include lines, which define and undefine the macro
     __host__ __device__       where its body depends on the macro, it has the body twice, and looks who calls it;
                               constexpr functions too, which device code may call
     other functions           stay as they are: the macro is not defined

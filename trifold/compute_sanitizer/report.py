@@ -198,12 +198,12 @@ def _race(hazard: re.Match[str], details: list[str]) -> Finding | None:
 
 def _not_among(hazards: list[Finding], analyses: list[tuple[re.Match[str], list[str]]]) -> Iterator[Finding]:
     """racecheck's races between two lines without a hazard, which would name the threads, among the findings."""
-    told = {frozenset(_Place(at.function, at.file, at.line) for at in hazard.accesses) for hazard in hazards}
+    known = {frozenset(_Place(at.function, at.file, at.line) for at in hazard.accesses) for hazard in hazards}
     for analysis, details in analyses:
         place = _place(analysis["place"])
         sides = [(found["operation"], _place(found["place"])) for found in map(_ANALYSIS_SIDE.match, details) if found]
         for operation, other in sides:
-            if frozenset((place, other)) not in told:
+            if frozenset((place, other)) not in known:
                 yield _analysed_race(_level(analysis["level"]), analysis["operation"], place, operation, other)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# #: The advance of a CUDA generator by one draw: the number of 32-bit words of a Philox call.
+#: The advance of a CUDA generator by one draw: the number of 32-bit words of a Philox call.
 PHILOX_OFFSET = 4
 
 _SEEDS_A_POOL = 64

@@ -135,7 +135,7 @@ def _polar(z: Any) -> tuple[Any, Any]:
     return _real(float(np.abs(np.complex128(complex(z)))), z), _phase(z)
 
 
-# #: Device functions for cmath's functions of one number, by name.
+#: Device functions for cmath's functions of one number, by name.
 CMATH: dict[str, Callable[..., Any]] = {
     name: _cmath_function(name, function) for name, function in _OF_COMPLEX.items()
 } | {

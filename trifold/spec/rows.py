@@ -1,4 +1,4 @@
-"""What every op on rows must satisfy: shapes, layouts and values that find mistakes, edges, sizes beyond 2³¹.
+"""What every op on rows must satisfy: shapes, layouts and values that reveal errors, edges, sizes beyond 2³¹.
 
 A row extends along the last dimension of a tensor; the other dimensions enumerate the rows. A 1-d tensor is one row.
 """
@@ -21,7 +21,7 @@ from trifold.spec.fills import Fill
 from trifold.spec.spec import Property, large
 from trifold.spec.strategies import Limits, Strategy, any_size, calls_of, tensors, tensors_alike
 
-# All dimensions but the last: none, one row, few, no row, more than a block of 256 has warps, several dimensions.
+# All dimensions but the last: none, one row, few, no row, more rows than a block of 256 has warps, several dimensions.
 _LEADING = ((), (1,), (2,), (3,), (0,), (5,), (17,), (37,), (2, 3), (3, 1, 2), (4, 0))
 
 # Around a warp, a 16-byte vector, a block's threads and a block's vectors; odd; longer than any of these.
@@ -31,8 +31,8 @@ _LONG = (65_536, 99_991)
 LONGEST = 1_000_000  # columns
 
 
-# A launch has a block for each row, of which a simulator runs some thousands a second, and fewer with all checks: so
-# many rows, where no number of elements is asked for. Else so many, or a sixteenth of the elements.
+# A launch has a block per row, of which a simulator runs some thousands a second, fewer with all checks: at most this
+# many rows, unless a number of elements is required. Then this many, or a sixteenth of the elements.
 _MANY_ROWS, _MOST_ROWS = 300, 1024
 
 
@@ -62,7 +62,7 @@ def _long_rows(draw: st.DrawFn, limits: Limits, leading: Sequence[tuple[int, ...
 
 @st.composite
 def _many_rows(draw: st.DrawFn, limits: Limits, least: int, max_dims: int) -> tuple[int, ...]:
-    """Rows of up to 64 columns; of more where so many rows would be too many."""
+    """Rows of up to 64 columns; of more if there would be too many rows."""
     most = max(_MOST_ROWS, limits.elements // 16) if limits.fewest else _MANY_ROWS
     shortest = min(max(least, -(-limits.fewest // most)), limits.largest_factor)
     columns = draw(any_size(Limits(max(shortest, min(64, limits.largest_factor)), shortest)))
@@ -100,7 +100,7 @@ def row_calls(count: int) -> Strategy:
     return calls
 
 
-#: More than a block's threads hold in registers: in pieces, and where these do not fit.
+#: More than a block's threads hold in registers: in pieces, and for rows without whole pieces.
 LONG_ROWS = (40_000, 20_001)
 
 
@@ -108,7 +108,7 @@ def row_edges(count: int, *, columns: Sequence[int] = (1, 33, 256, 1024, 1025)) 
     """Calls with ``count`` tensors that reach each kernel of each dtype.
 
     Args:
-        count: how many tensors, all of one shape, dtype and layout.
+        count: the number of tensors, all of one shape, dtype and layout.
         columns: lengths of rows on both sides of the limits at which the port changes kernels. Each call has three
             contiguous rows.
     """
@@ -150,7 +150,7 @@ def row_specials() -> tuple[TensorCase, ...]:
 def row_nan(eager: Callable[..., Tensor], *, call: Callable[..., Tensor] = _plain_call) -> Property:
     """A nan has the same effect on result and gradient of its row as in ``eager``, and none on other rows.
 
-    Arguments as of :func:`row_long`.
+    Arguments as for :func:`row_long`.
     """
 
     def check(function: Callable[..., Any], device: str) -> None:
@@ -161,7 +161,7 @@ def row_nan(eager: Callable[..., Tensor], *, call: Callable[..., Tensor] = _plai
             got, want = (_forward_and_backward(f, call, x) for f in (function, eager))
             for name, ours, theirs, before in zip(("result", "gradient"), got, want, clean, strict=True):
                 where = f"{name} in {dtype} of {columns} columns"
-                assert torch.equal(ours.isnan(), theirs.isnan()), f"{where}: nan stands elsewhere than in torch's"
+                assert torch.equal(ours.isnan(), theirs.isnan()), f"{where}: nan is elsewhere than in torch's"
                 assert torch.equal(ours[1], before[1]), f"{where}: a nan in other rows changes a row"
 
     return Property("nan", check, "a row's last column is in a team's remainder", implementations=("port",))
@@ -178,7 +178,7 @@ def row_smooth(count: int) -> tuple[Call, ...]:
 #: Lengths at which a port may choose another kernel, in whole 16-byte vectors and not; and on GPUs, whose blocks share
 #: longer rows.
 _LENGTHS = tuple(n + odd for n in (96, 1000, 4000, 16_000) for odd in (0, 1))
-#: The last ones: a kernel that has had long rows has shorter ones, and long ones again.
+#: The last ones: a kernel that has processed long rows gets shorter ones, and long ones again.
 _LENGTHS_OF_GPUS = (*(n + odd for n in (60_000, 130_000, 250_000, 500_000) for odd in (0, 1)), 50_000, 130_000)
 
 
@@ -195,8 +195,8 @@ def row_long(
     Args:
         count: of tensors.
         eager: PyTorch's own op.
-        multiple: the error that is accepted, in unit round-offs of the dtype, relative to the number's size and the
-            mean size of all: that of the terms which are added up along the row.
+        multiple: the accepted error, in unit round-offs of the dtype, relative to the number's size and the mean size
+            of all numbers, that is, of the terms of a row's sum.
         call: calls it, or the implementation's public function, with the tensors: ``call(function, *tensors)``.
         name: of the property.
     """
@@ -211,7 +211,7 @@ def row_long(
             want = _forward_and_backward(eager, call, *(x.double() for x in tensors))
             names = ("result", *(f"gradient {i}" for i in range(count)))
             for result, ours, exact in zip(names, got, want, strict=True):
-                # Of a number below the smallest normal one, rounding costs as much as of that.
+                # Rounding a number below the smallest normal one costs as much as for that one.
                 size = exact.abs() + exact.abs().mean() + torch.finfo(dtype).smallest_normal
                 units = float(((ours.double() - exact).abs() / size).max()) / (torch.finfo(dtype).eps / 2)
                 assert units <= multiple, (
@@ -236,7 +236,7 @@ def row_large_backward(
 ) -> Property:
     """More than 2³¹ elements (float16): both ends of the gradients against those of ``eager`` in float64.
 
-    Arguments as of :func:`row_long`.
+    Arguments as for :func:`row_long`.
     """
 
     def check(function: Callable[..., Any], device: str) -> None:
@@ -255,7 +255,7 @@ def row_large_backward(
 def row_large(count: int, eager: Callable[..., Tensor], *, call: Callable[..., Tensor] = _plain_call) -> Property:
     """More than 2³¹ elements (float16): both ends of the result against ``eager`` on the ends of the inputs.
 
-    Arguments as of :func:`row_long`.
+    Arguments as for :func:`row_long`.
     """
 
     def check(function: Callable[..., Any], device: str) -> None:

@@ -142,11 +142,11 @@ TRIFOLD_EXPORT const char* trifold_simulated_message() {{
 def _by_regions(draft: Draft) -> str:
     """The function that runs a block. If the lengths of all arrays are equal, a separate version lets compilers know: a
     condition on one of them then guards the accesses of all."""
-    alike: dict[tuple[str, int], list[str]] = {}
+    same_lengths: dict[tuple[str, int], list[str]] = {}
     for each in draft.parameters:
         if each.kind in ("length", "size"):
-            alike.setdefault((each.kind, each.dimension), []).append(each.name)
-    first = {name: names[0] for names in alike.values() for name in names}
+            same_lengths.setdefault((each.kind, each.dimension), []).append(each.name)
+    first = {name: names[0] for names in same_lengths.values() for name in names}
     tests = [f"{name} == {same}" for name, same in first.items() if name != same]
 
     def call(arguments: list[str]) -> str:

@@ -221,13 +221,15 @@ class Native:
         with runtime.compute_capability(launch.options.compute_capability), fresh.noted():
             found = runtime.observe(call, seed)
         arrays = {name: staging.values[number] for number, name in self.arrays.items()}
-        told = [with_functions(with_all_indices(each, arrays, self.draft.shapes), launch.functions) for each in found]
-        mistakes = [each for each in told if each.is_mistake]
+        reported = [
+            with_functions(with_all_indices(each, arrays, self.draft.shapes), launch.functions) for each in found
+        ]
+        mistakes = [each for each in reported if each.is_mistake]
         outside = ended == Ended.OUT_OF_BOUNDS and not mistakes
         if (mistakes and launch.options.keep_going) or (outside and goes_on(launch.options)):
             contents.back()
             raise FallbackError("a launch goes on after a finding")
-        for each in told:
+        for each in reported:
             findings.record(each)
         if outside:
             self._report_end(ended, library, None, launch.options, launch.functions)

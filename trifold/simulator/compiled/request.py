@@ -64,8 +64,8 @@ class Request:
     argument_types: tuple[types.Type, ...] = ()
 
     def digest(self, drafter: str) -> str:
-        told = (drafter, self.functions, tuple(map(_type_text, self.argument_types)))
-        return hashlib.sha256(repr(told).encode()).hexdigest()[:24]
+        key = (drafter, self.functions, tuple(map(_type_text, self.argument_types)))
+        return hashlib.sha256(repr(key).encode()).hexdigest()[:24]
 
 
 class NoTextError(Exception):
@@ -121,8 +121,8 @@ class _Describing:
         if isinstance(value, ModuleType) and _top(value.__name__) in _SHARED:
             return Meaning("module", value.__name__)
         if isinstance(value, enum.Enum):
-            told = type(value).__name__, value.name, value.value, isinstance(value, int)
-            return Meaning("member", told) if isinstance(value.value, _PLAIN) else Meaning("opaque", value.name)
+            member = type(value).__name__, value.name, value.value, isinstance(value, int)
+            return Meaning("member", member) if isinstance(value.value, _PLAIN) else Meaning("opaque", value.name)
         if isinstance(value, _PLAIN) or (isinstance(value, type) and _top(value.__module__) in _SHARED):
             return Meaning("plain", pickle.dumps(value), repr(value))
         if isinstance(value, np.ndarray) and not value.dtype.hasobject:
