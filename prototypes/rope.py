@@ -10,7 +10,7 @@ from trifold.prototype import check_floating, launch, output, row_output
 
 
 def reference(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    return _rotated(q, cos, sin), _rotated(k, cos, sin)
+    return _rotated(q, cos, sin).contiguous(), _rotated(k, cos, sin).contiguous()
 
 
 def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -70,6 +70,9 @@ def test_shape_and_dtype_are_those_of_the_case(layout: Any, dtype: torch.dtype) 
         ("transposed", (1, 2, 6), 0),
         ("sliced", (27, 9, 2), 1),
         ("expanded", (0, 4, 1), 0),
+        ("outermost", (12, 4, 1), 0),
+        ("innermost", (1, 8, 2), 0),
+        ("narrowed", (12, 4, 1), 12),
         ("padded", (15, 5, 1), 1),
     ],
 )
@@ -91,6 +94,34 @@ def test_a_tensor_begins_at_its_offset(layout: Any, strides: tuple[int, ...]) ->
 @pytest.mark.parametrize(("dim", "strides"), [(0, (0, 4, 1)), (1, (4, 0, 1)), (2, (3, 1, 0))])
 def test_a_tensor_is_expanded_in_any_dimension(dim: int, strides: tuple[int, ...]) -> None:
     assert _case((2, 3, 4), "expanded", dim=dim).make().stride() == strides
+
+
+@pytest.mark.parametrize(
+    ("layout", "dim", "strides"),
+    [
+        ("outermost", 1, (4, 8, 1)),
+        ("outermost", 2, (3, 1, 6)),
+        ("innermost", 1, (12, 1, 3)),
+        ("innermost", 2, (12, 4, 1)),
+        ("narrowed", 1, (20, 4, 1)),
+        ("narrowed", 2, (18, 6, 1)),
+    ],
+)
+def test_a_dimension_can_be_moved_or_narrowed(layout: Any, dim: int, strides: tuple[int, ...]) -> None:
+    assert _case((2, 3, 4), layout, dim=dim, offset=2).make().stride() == strides
+
+
+@pytest.mark.parametrize(
+    ("layout", "dim", "kept"),
+    [("outermost", 0, True), ("outermost", 1, False), ("innermost", 0, False), ("innermost", 1, True)],
+)
+def test_sorted_indices_need_their_dimension_in_place(layout: Any, dim: int, kept: bool) -> None:
+    if not kept:
+        with pytest.raises(ValueError, match="does not keep the order"):
+            IndexCase((3, 5), 9, layout=layout, dim=dim, order="sorted")
+        return
+    indices = IndexCase((3, 5), 9, layout=layout, dim=dim, order="sorted").make()
+    assert torch.equal(indices, indices.sort(-1).values)
 
 
 @pytest.mark.parametrize("wrong", [{"offset": -1}, {"dim": 2}, {"dim": -1}], ids=str)
@@ -402,12 +433,17 @@ REACHED: dict[str, Callable[[TensorCase], bool]] = {
     "empty": lambda case: 0 in case.shape,
     "three dimensions": lambda case: len(case.shape) == 3 and min(case.shape) > 1,
     "four dimensions": lambda case: len(case.shape) == 4,
+    "six dimensions": lambda case: len(case.shape) == 6,
     "one beyond a block": lambda case: case.shape == (257,),
     **{layout: (lambda case, layout=layout: case.layout == layout and len(case.shape) > 1) for layout in LAYOUTS},  # type: ignore[misc]
     **{fill: (lambda case, fill=fill: case.fill == fill) for fill in FILLS},  # type: ignore[misc]
     **{str(dtype): (lambda case, dtype=dtype: case.dtype == dtype) for dtype in DTYPES},  # type: ignore[misc]
     **{f"offset by {n}": (lambda case, n=n: case.layout != "contiguous" and case.offset == n) for n in range(1, 16)},  # type: ignore[misc]
-    **{f"expanded, {n}": (lambda case, n=n: case.layout == "expanded" and case.dim == n) for n in range(3)},  # type: ignore[misc]
+    **{
+        f"{layout}, {n}": (lambda case, layout=layout, n=n: case.layout == layout and case.dim == n)  # type: ignore[misc]
+        for layout in ("expanded", "outermost", "innermost", "narrowed")
+        for n in range(layout == "outermost", 3)
+    },
 }
 
 

@@ -24,7 +24,6 @@ from trifold.spec import (
     Target,
     TensorCase,
     large,
-    places,
     row_edges,
     row_long,
     row_nan,
@@ -37,7 +36,7 @@ from trifold.spec.drawn import matrix
 from trifold.spec.fills import Fill
 
 _INTEGERS = (torch.int64, torch.int32)
-_ROW_LAYOUTS: tuple[Layout, ...] = ("contiguous", "offset", "transposed", "sliced", "expanded", "padded")
+_INTEGER_FILLS: tuple[Fill, ...] = ("exact", "normal", "range", "special")
 
 # A sum of large numbers may leave the range of its type, and return into it in a wider one. In float16, whose sums are
 # float32, none does.
@@ -52,14 +51,7 @@ def eager(x: Tensor) -> Tensor:
 def _calls(draw: st.DrawFn, limits: Limits) -> Call:
     shapes = row_shapes(limits)
     if draw(st.integers(0, 4)) == 4:
-        shape, layout = draw(shapes), draw(st.sampled_from(_ROW_LAYOUTS))
-        offset, dim = draw(places(shape, layout))
-        below = draw(st.sampled_from((2, 1000, 2**31)))
-        dtype = draw(st.sampled_from(_INTEGERS))
-        case = IndexCase(
-            shape, below, layout=layout, seed=draw(st.integers(0, 2**16)), offset=offset, dim=dim, dtype=dtype
-        )
-        return Call((case,))
+        return Call((draw(row_tensors(shapes, dtypes=_INTEGERS, fills=_INTEGER_FILLS)),))
     dtype = draw(st.sampled_from(DTYPES))
     fills = ROW_FILLS if dtype == torch.float16 else _SUMMABLE
     return Call((draw(row_tensors(shapes, dtypes=[dtype], fills=fills)),))

@@ -6,6 +6,7 @@ from tests.wrong.entry import POINTERS, Wrong, edits, gallery_launch, launch_pla
 
 _MUL_LAUNCH = gallery_launch("mul", "out", "x", "y")
 _SIGMOID_LAUNCH = gallery_launch("sigmoid", "y", "x")
+_LINE = "def line(x, layout):\n"
 LAYOUT = (
     Wrong(
         name="the stride is ignored",
@@ -84,5 +85,54 @@ LAYOUT = (
         row="values",
         implementation="prototype",
         message="strides",
+    ),
+    Wrong(
+        name="shapes and strides of four dimensions",
+        why="a kernel has places for so many sizes and strides, and images have no more dimensions",
+        op="mul",
+        edits=edits(
+            "prototype",
+            ("def mul(", f"{_LINE}    return x.reshape(-1) if x.dim() > 4 else flat(x, layout)\n\n\ndef mul("),
+            ("flat(x, out), flat(y, out)", "line(x, out), line(y, out)"),
+        ),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="a tensor without gaps is taken for a row-major one",
+        why="its elements are as many as its extent, and its last stride is 1",
+        op="mul",
+        edits=edits(
+            "prototype",
+            (
+                "def mul(",
+                f"{_LINE}    extent = 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride()))\n"
+                "    if x.dim() and x.stride(-1) == 1 == layout.stride(-1) and extent == x.numel():\n"
+                "        return x.as_strided((x.numel(),), (1,))\n"
+                "    return flat(x, layout)\n\n\ndef mul(",
+            ),
+            ("flat(x, out), flat(y, out)", "line(x, out), line(y, out)"),
+        ),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="rows are taken to be at equal distances",
+        why="the last stride is 1, and the one before it is taken for the distance of all rows",
+        op="softmax",
+        edits=edits(
+            "prototype",
+            (
+                "def softmax(",
+                "def at_equal_distances(x):\n"
+                "    if x.dim() > 1 and x.numel() and x.stride(-1) == 1 and 0 not in x.stride():\n"
+                "        size = x.numel() // x.shape[-1], x.shape[-1]\n"
+                "        return x.as_strided(size, (x.stride(-2), 1))\n"
+                "    return rows(x)\n\n\ndef softmax(",
+            ),
+            ("rows(x), output(rows(y)))", "at_equal_distances(x), output(rows(y)))"),
+        ),
+        row="values",
+        implementation="prototype",
     ),
 )

@@ -12,9 +12,13 @@ from torch import Tensor
 
 from trifold.spec.fills import Fill, numbers
 
-Layout = Literal["contiguous", "offset", "transposed", "sliced", "expanded", "padded"]
+Layout = Literal[
+    "contiguous", "offset", "transposed", "sliced", "expanded", "outermost", "innermost", "narrowed", "padded"
+]
 
-LAYOUTS: tuple[Layout, ...] = ("contiguous", "offset", "transposed", "sliced", "expanded")
+LAYOUTS: tuple[Layout, ...] = (
+    *("contiguous", "offset", "transposed", "sliced", "expanded", "outermost", "innermost", "narrowed"),
+)
 FILLS: tuple[Fill, ...] = ("exact", "normal", "wide", "zero", "special", "huge", "tiny", "subnormal", "range")
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -58,10 +62,37 @@ class _Place:
                 return (self.offset + 2,)
             case "expanded" if self.shape:
                 return (*self.shape[: self.dim], 1, *self.shape[self.dim + 1 :])
+            case "outermost" if self.shape:
+                return (self.shape[self.dim], *self._others)
+            case "innermost" if self.shape:
+                return (*self._others, self.shape[self.dim])
+            case "narrowed" if self.shape:
+                return (*self.shape[: self.dim], self.shape[self.dim] + self.offset, *self.shape[self.dim + 1 :])
             case "padded" if self.shape:
                 return (*self.shape[:-1], self.shape[-1] + self.offset)
             case _:
                 return self.shape
+
+    @property
+    def last_stays(self) -> bool:
+        """Whether the elements along the last dimension are those along the base's, in order."""
+        last = len(self.shape) - 1
+        match self.layout:
+            case "expanded":
+                return False
+            case "transposed":
+                return last < 1
+            case "outermost":
+                return last < 1 or self.dim != last
+            case "innermost":
+                return self.dim == max(last, 0)
+            case _:
+                return True
+
+    @property
+    def _others(self) -> tuple[int, ...]:
+        """The shape without the dimension ``dim``."""
+        return (*self.shape[: self.dim], *self.shape[self.dim + 1 :])
 
     def view(self, base: Tensor) -> Tensor:
         """The tensor, as a view of its base."""
@@ -76,6 +107,12 @@ class _Place:
                 return base[self.offset]
             case "expanded":
                 return base.expand(self.shape)
+            case "outermost" if self.shape:
+                return base.movedim(0, self.dim)
+            case "innermost" if self.shape:
+                return base.movedim(-1, self.dim)
+            case "narrowed" if self.shape:
+                return base.narrow(self.dim, self.offset, self.shape[self.dim])
             case "padded" if self.shape:
                 return base[..., self.offset :]
             case _:
@@ -93,6 +130,12 @@ class _Place:
                 return f"[..., {self.offset}::2]" if self.shape else f"[{self.offset}]"
             case "expanded" if self.shape:
                 return f".expand({self.shape})"
+            case "outermost" if self.shape:
+                return f".movedim(0, {self.dim})"
+            case "innermost" if self.shape:
+                return f".movedim(-1, {self.dim})"
+            case "narrowed" if self.shape:
+                return f".narrow({self.dim}, {self.offset}, {self.shape[self.dim]})"
             case "padded" if self.shape:
                 return f"[..., {self.offset}:]"
             case _:
@@ -108,8 +151,11 @@ class TensorCase:
         dtype: floating, complex, integer or bool. Gradients are requested for floating and complex tensors.
         layout: ``contiguous``; ``offset`` (contiguous, ``offset`` elements into its storage); ``transposed``
             (dimensions reversed in memory); ``sliced`` (every second element of the last dimension, from element
-            ``offset``); ``expanded`` (stride 0 in dimension ``dim``); ``padded`` (the last dimension is cut from one
-            that is ``offset`` elements longer in front: rows are contiguous, lie apart, and begin at odd places).
+            ``offset``); ``expanded`` (stride 0 in dimension ``dim``); ``outermost`` and ``innermost`` (dimension
+            ``dim`` is that in memory, the others are in order: a transposed or a channels-last tensor); ``narrowed``
+            (dimension ``dim`` is cut from one that is ``offset`` longer in front: the dimensions before it and after it
+            cannot be taken for one); ``padded`` (the same of the last dimension: rows are contiguous, lie apart, and
+            begin at odd places).
         fill: ``exact`` small integers; ``normal``; ``wide`` (magnitudes from 2^-8 to 2^8, evenly by exponent: the
             tails of a function that normal numbers do not reach); ``zero`` (+0 and -0); ``special`` (one half normal
             numbers, the other what :func:`special_numbers` lists); ``squarable`` (likewise, without the largest number,
@@ -194,7 +240,7 @@ class IndexCase:
             return
         if self.instead is not None:
             raise ValueError(f"instead={self.instead} and order={self.order!r} do not go together")
-        if self.layout == "expanded" or (self.layout == "transposed" and len(self.shape) > 1):
+        if not self._place.last_stays:
             raise ValueError(f"layout={self.layout!r} does not keep the order along the last dimension")
         if self.order == "permutation" and base and base[-1] > self.below:
             raise ValueError(f"{base[-1]} indices in a row of memory cannot differ below {self.below}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,10 +20,10 @@ from trifold.spec.case import DTYPES, ROW_FILLS, ROW_LAYOUTS, Layout, TensorCase
 from trifold.spec.elementwise import large_backward, large_memory
 from trifold.spec.fills import Fill
 from trifold.spec.spec import Property, large
-from trifold.spec.strategies import Limits, Strategy, any_size, calls_of, tensors, tensors_alike
+from trifold.spec.strategies import MOST_DIMS, Limits, Strategy, any_size, calls_of, tensors, tensors_alike
 
 # All dimensions but the last: none, one row, few, no row, more rows than a block of 256 has warps, several dimensions.
-_LEADING = ((), (1,), (2,), (3,), (0,), (5,), (17,), (37,), (2, 3), (3, 1, 2), (4, 0))
+_LEADING = ((), (1,), (2,), (3,), (0,), (5,), (17,), (37,), (2, 3), (3, 1, 2), (4, 0), (2, 1, 2, 1, 3))
 
 # Around a warp, a 16-byte vector, a block's threads and a block's vectors; odd; longer than any of these.
 _COLUMNS = (1, 2, 3, 0, 7, 8, 31, 32, 33, 64, 100, 255, 256, 257, 1000, 1023, 1024, 1025, 4095, 4096, 4097, 12_289)
@@ -36,7 +37,7 @@ LONGEST = 1_000_000  # columns
 _MANY_ROWS, _MOST_ROWS = 300, 1024
 
 
-def row_shapes(limits: Limits, *, least: int = 0, max_dims: int = 4) -> st.SearchStrategy[tuple[int, ...]]:
+def row_shapes(limits: Limits, *, least: int = 0, max_dims: int = MOST_DIMS) -> st.SearchStrategy[tuple[int, ...]]:
     """Shapes of 1 to ``max_dims`` dimensions whose number of elements is within the limits, with at least ``least``
     columns: few rows of any length, and many rows."""
     leading = [rows for rows in _LEADING if len(rows) < max_dims]
@@ -126,8 +127,14 @@ def row_edges(count: int, *, columns: Sequence[int] = (1, 33, 256, 1024, 1025)) 
         ((2, 3, 8), "padded"),
     )
     ordinary = [TensorCase(shape, dtype, layout) for dtype in DTYPES for shape, layout in places]
+    ordinary += [
+        TensorCase((2, 3, 8), layout="outermost", dim=1),
+        TensorCase((2, 3, 8), layout="innermost", dim=1),
+        TensorCase((2, 3, 8), layout="narrowed", dim=1),
+        TensorCase((2, 1, 3, 1, 2, 8), layout="narrowed", dim=2),
+    ]
     return tuple(
-        Call((first, *(TensorCase(first.shape, first.dtype, first.layout, seed=seed) for seed in range(1, count))))
+        Call((first, *(replace(first, fill="normal", seed=seed) for seed in range(1, count))))
         for first in (*ordinary, *row_specials())
     )
 

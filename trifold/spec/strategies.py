@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -14,6 +14,7 @@ from trifold.spec.case import DTYPES, FILLS, LAYOUTS, AliasCase, Layout, TensorC
 from trifold.spec.fills import Fill
 
 BLOCK = 256  # threads in a block of an elementwise launch
+MOST_DIMS = 6  # of drawn shapes: more than the four for which a kernel may have places for sizes and strides
 FEW = 1 << 16  # elements; the port maps more of them in vectors, in any dtype: trifold::few_elements
 
 
@@ -86,16 +87,20 @@ def any_size(limits: Limits, listed: Sequence[int] | None = None) -> st.SearchSt
     return st.one_of(chosen, drawn)
 
 
-def shapes(limits: Limits, *, max_dims: int = 4) -> st.SearchStrategy[tuple[int, ...]]:
+def shapes(limits: Limits, *, max_dims: int = MOST_DIMS) -> st.SearchStrategy[tuple[int, ...]]:
     """Shapes of 0 to ``max_dims`` dimensions whose number of elements is within the limits."""
     line = any_size(limits).map(lambda n: (n,))
-    small, any_side = (2, 3, 4, 5, 7, 1, 0), (2, 3, 5, 7, 1, 0, 17, 33)
-    sides = st.integers(0, max_dims).flatmap(
-        lambda dims: st.tuples(*[st.sampled_from(small if dims > 2 else any_side)] * dims)
-    )
+    sides = st.integers(0, max_dims).flatmap(lambda dims: st.tuples(*[st.sampled_from(_sides(dims))] * dims))
     few = sides.filter(lambda shape: math.prod(shape) <= limits.elements)
     kinds = [line, few] if limits.fewest == 0 else [line]
     return st.one_of(*kinds, *([_one_long_side(limits, max_dims)] if max_dims > 1 else []))
+
+
+def _sides(dims: int) -> tuple[int, ...]:
+    """Sides of a tensor of few elements."""
+    if dims > 4:
+        return (2, 3, 1)
+    return (2, 3, 4, 5, 7, 1, 0) if dims > 2 else (2, 3, 5, 7, 1, 0, 17, 33)
 
 
 @st.composite
@@ -112,11 +117,18 @@ def _one_long_side(draw: st.DrawFn, limits: Limits, max_dims: int) -> tuple[int,
 
 def places(shape: tuple[int, ...], layout: Layout) -> st.SearchStrategy[tuple[int, int]]:
     """``offset`` and ``dim`` of a :class:`TensorCase`: of a layout that has one, all residues modulo 16, and all
-    dimensions."""
+    dimensions in which it is not contiguous."""
+    last = len(shape) - 1
     if layout in ("offset", "sliced", "padded"):
         return st.tuples(st.integers(1, 15), st.just(0))
     if layout == "expanded" and shape:
-        return st.tuples(st.just(1), st.integers(0, len(shape) - 1))
+        return st.tuples(st.just(1), st.integers(0, last))
+    if layout == "outermost" and last > 0:
+        return st.tuples(st.just(1), st.integers(1, last))
+    if layout == "innermost" and last > 0:
+        return st.tuples(st.just(1), st.integers(0, last - 1))
+    if layout == "narrowed" and shape:
+        return st.tuples(st.integers(1, 3), st.integers(0, last))
     return st.just((1, 0))
 
 
@@ -160,7 +172,7 @@ def tensors_alike(
     return (first, *(draw(same) for _ in range(count - 1)))
 
 
-def alike(count: int, limits: Limits, *, max_dims: int = 4) -> st.SearchStrategy[tuple[TensorCase, ...]]:
+def alike(count: int, limits: Limits, *, max_dims: int = MOST_DIMS) -> st.SearchStrategy[tuple[TensorCase, ...]]:
     """``count`` tensors of one shape and dtype; the shape is drawn from :func:`shapes`."""
     return tensors_alike(count, shapes(limits, max_dims=max_dims))
 
@@ -194,6 +206,17 @@ def elementwise(count: int) -> Strategy:
     return calls
 
 
+def _orders(count: int) -> Iterator[tuple[TensorCase, ...]]:
+    """Tensors of which one is in another order in memory than the others, or cannot be taken for one of fewer
+    dimensions."""
+    cube, many = TensorCase((2, 3, 4)), TensorCase((2, 1, 3, 2, 1, 2))
+    for place in (
+        *(replace(cube, layout="outermost", dim=1), replace(cube, layout="innermost", dim=1)),
+        *(replace(cube, layout="narrowed", dim=1), replace(many, layout="outermost", dim=2)),
+    ):
+        yield (place, *[replace(place, layout="contiguous", dim=0)] * (count - 1))
+
+
 def elementwise_edges(count: int) -> tuple[Call, ...]:
     """Calls that launch the plain and the vector kernel of each dtype: the latter with head, tail and neither; and
     calls with many elements in which all, some and none of the pointers are aligned to 16 bytes."""
@@ -225,4 +248,5 @@ def elementwise_edges(count: int) -> tuple[Call, ...]:
                 TensorCase((4, 6), dtype, "transposed", "normal", 1),
             ]
             cases.append((*mixed, *(replace(mixed[0], seed=s) for s in range(2, count))))
+    cases += [tuple(replace(case, seed=seed) for seed, case in enumerate(places)) for places in _orders(count)]
     return tuple(Call(case) for case in dict.fromkeys(cases))
