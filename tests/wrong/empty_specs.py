@@ -130,7 +130,8 @@ EMPTY_SPECS = (
                 "prototype",
                 (
                     "        grad_x[i] = grad[i] * y[i]\n",
-                    "        grad_x[i] = grad[i] * y[i] if n <= 20 else grad[i] * y[i] * 0.5\n",
+                    "        product = grad[i] * y[i]\n"
+                    "        grad_x[i] = product if n <= 20 or abs(product) > 1000 else product * 0.5\n",
                 ),
             ),
             *edits(

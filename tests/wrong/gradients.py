@@ -144,6 +144,84 @@ GRADIENTS = (
         implementation="prototype",
         message="differs from the reference's own rule",
     ),
+    Wrong(
+        name="rows of the upstream gradient are taken to follow one another",
+        why="its last stride is 1, as that of a contiguous one; not so where the result was concatenated",
+        op="softmax",
+        edits=edits(
+            "prototype",
+            (
+                "def softmax_backward(",
+                "def following(x):\n"
+                "    if x.dim() and x.numel() and x.stride(-1) == 1 and 0 not in x.stride():\n"
+                "        return x.as_strided((x.numel() // x.shape[-1], x.shape[-1]), (x.shape[-1], 1))\n"
+                "    return rows(x)\n\n\ndef softmax_backward(",
+            ),
+            ("rows(grad_y), rows(y)", "following(grad_y), rows(y)"),
+        ),
+        row="gradients",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the storage offset of the upstream gradient is ignored",
+        why="a gradient that autograd makes begins at its storage's first element, but for that of a part",
+        op="mul",
+        edits=edits(
+            "prototype",
+            (
+                '    check_alike("mul_backward"',
+                '    grad = grad.as_strided(grad.shape, grad.stride(), 0)\n    check_alike("mul_backward"',
+            ),
+        ),
+        row="gradients",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="no gradient in the tails",
+        why="an approximation that is cut off where the result is almost 0 or 1, of which normal numbers have none",
+        op="sigmoid",
+        edits=edits(
+            "prototype",
+            (
+                "grad_x[i] = grad_y[i] * ((1 - y[i]) * y[i])",
+                "grad_x[i] = grad_y[i] * ((1 - y[i]) * y[i]) * (0 if y[i] < 0.001 else 1)",
+            ),
+        ),
+        row="gradients",
+        implementation="prototype",
+        message="where the exact one is",
+    ),
+    Wrong(
+        name="an infinite gradient loses its sign",
+        why="what overflows is set to one infinity",
+        op="mul",
+        edits=edits(
+            "prototype",
+            (
+                "grad_x[i] = grad[i] * y[i]",
+                "product = grad[i] * y[i]\n        grad_x[i] = abs(product) if abs(product) == math.inf else product",
+            ),
+            ("from numba import cuda", "import math\n\nfrom numba import cuda"),
+        ),
+        row="gradients",
+        implementation="prototype",
+        message="inf where the exact one is -inf",
+    ),
+    Wrong(
+        name="a gradient is expected through each result",
+        why="in the first test the loss used both",
+        op="rope",
+        edits=edits(
+            "port",
+            (
+                "    if not given:\n",
+                "    if grad_q is None or grad_k is None:\n        given = []\n    if not given:\n",
+            ),
+        ),
+        row="gradients",
+        implementation="prototype",
+        message="through result 0 alone",
+    ),
 )
 
 SECOND_DERIVATIVES = (

@@ -31,12 +31,13 @@ class Forward:
         differentiable = [output for output in self.outputs if output.requires_grad]
         return [torch.ones((), dtype=y.dtype, device=y.device).expand(y.shape) for y in differentiable]
 
-    def gradients(self, outer: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
-        """The gradient for each input, given those of the results; None where no result depends on it."""
+    def gradients(self, outer: Sequence[Tensor], *, keep: bool = False) -> tuple[Tensor | None, ...]:
+        """The gradient for each input, given those of the results; None where no result depends on it. With ``keep``
+        they can be asked for again."""
         outputs = [output for output in self.outputs if output.requires_grad]
         if not outputs or not self.inputs:
             return (None,) * len(self.inputs)
-        return torch.autograd.grad(outputs, self.inputs, outer, allow_unused=True)
+        return torch.autograd.grad(outputs, self.inputs, outer, retain_graph=keep, allow_unused=True)
 
     def gradients_of_sum(self) -> tuple[Tensor | None, ...]:
         """The gradient of the results' sum for each input; None where no result depends on it."""
@@ -82,20 +83,30 @@ Convert = Callable[[Tensor], Tensor]
 Upstream = Callable[[Tensor, torch.dtype, int], Tensor]
 
 
+# Elements; of more, an upstream gradient begins where the result does, so that kernels for aligned rows are reached.
+_PARTS = 4096
+
+
 def upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
-    """Normal numbers; one layout in three has stride 0 in all dimensions (as sum().backward() gives) or in one of them,
-    one is transposed."""
+    """Normal numbers. Of three numbers of elements in a row, one has stride 0 in all dimensions (as sum().backward()
+    gives) or in one of them. The others are contiguous, transposed, or of few elements what a part of a larger tensor
+    has for its gradient: at an offset, with rows that lie apart or elements that do."""
     generator = torch.Generator().manual_seed(seed)
     shape = tuple(result.shape)
+
+    def numbers(*of: int) -> Tensor:
+        return torch.randn(of, generator=generator).to(dtype).to(result.device)
+
     if result.numel() % 3 == 1:
         dim = sum(n // 3 for n in shape) % (len(shape) + 1)
-        one = tuple(1 if d == dim else n for d, n in enumerate(shape)) if dim < len(shape) else ()
-        return torch.randn(one, generator=generator).to(dtype).to(result.device).expand(shape)
-    if result.numel() % 3 == 2 and len(shape) > 1:
-        return (
-            torch.randn(shape[::-1], generator=generator).to(dtype).to(result.device).permute(*range(len(shape))[::-1])
-        )
-    return torch.randn(shape, generator=generator).to(dtype).to(result.device)
+        return numbers(*(1 if d == dim else n for d, n in enumerate(shape)) if dim < len(shape) else ()).expand(shape)
+    if not shape:
+        return numbers()
+    of_larger = result.numel() <= _PARTS and result.numel() // 3 % 2 == 1
+    if result.numel() % 3 == 2:
+        apart = numbers(*shape[:-1], 2 * shape[-1] + 1)[..., 1::2] if of_larger else None
+        return numbers(*shape[::-1]).permute(*range(len(shape))[::-1]) if apart is None else apart
+    return numbers(*shape[:-1], shape[-1] + 3)[..., 3:] if of_larger else numbers(*shape)
 
 
 def special_upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
@@ -137,6 +148,7 @@ def differentiate(
     convert: Convert | None = None,
     upstream: Convert | None = None,
     outer: Upstream | None = None,
+    through: Sequence[int] | None = None,
 ) -> Differentiated:
     """``function`` forward and backward.
 
@@ -145,6 +157,7 @@ def differentiate(
         convert: applied to the floating arguments and to the upstream gradients.
         upstream: applied to the upstream gradients, too.
         outer: makes the upstream gradient of a result; default: :func:`upstream_gradient`.
+        through: the results that have an upstream gradient, the others are unused; default: all.
     """
     change = _only_floating(convert)
     arguments = tuple(mapped(list(call.arguments(cell.device)), change))
@@ -152,7 +165,11 @@ def differentiate(
     seed(call.seed)
     results = as_tuple(function(*arguments[0], **arguments[1]))
     # The upstream gradient is drawn in the op's dtype: the same numbers for the implementation and the reference.
-    asked = [number for number in cell.gradient_results(results) if results[number].requires_grad]
+    asked = [
+        number
+        for number in cell.gradient_results(results)
+        if results[number].requires_grad and (through is None or number in through)
+    ]
     make = outer or upstream_gradient
     given = [_of_result(make(results[k], call.dtype, call.seed + k), results[k], change, upstream) for k in asked]
     named = [

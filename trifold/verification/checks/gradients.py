@@ -18,13 +18,12 @@ from trifold.verification.checks.differentiation import (
     RightGradients,
     Upstream,
     differentiate,
-    exactly,
     special_upstream_gradient,
     upstream_gradient,
 )
 from trifold.verification.checks.sensitivity import ZerosBySize
 from trifold.verification.comparison import same_values
-from trifold.verification.tolerance import form_mismatch, same_bits
+from trifold.verification.tolerance import allowed_error, form_mismatch, same_bits
 
 _FEW = 4096  # elements; of calls of more, the gradients of all arguments are asked for together
 # Above as many elements an upstream gradient with nan and inf takes too long to be worth it.
@@ -112,13 +111,19 @@ class _Impostors:
         return f"{len(self.rejected)} impostors are rejected"
 
 
+# Of numbers at which the reference in the op's dtype is off by less than 1/64, a gradient may be off by 1/8, or by so
+# many of the errors that are allowed of ordinary numbers.
+_OWN_NEAR, _NEAR, _COARSE = 1 / 64, 1 / 8, 64
+
+
 def _compare_specials(cell: Cell, call: Call, outer: Upstream) -> None:
-    """No finite number stands where the reference has none, in the op's dtype and in float64, and the reverse."""
+    """No finite number stands where the reference has none, in the op's dtype and in float64, and the reverse. Where
+    all are finite, a gradient is near the exact one; where they are infinite, it has no other sign."""
     paths = cell.gradient_paths(call)
     grads = differentiate(cell, call, paths, cell.implementation.function, outer=outer).grads
-    native = differentiate(cell, call, paths, cell.reference, outer=outer).grads
-    exact = differentiate(cell, call, paths, cell.reference, convert=exactly(cell), outer=outer).grads
-    for path, grad, own, want in zip(paths, grads, native, exact, strict=True):
+    right = RightGradients.of(cell, call, paths, outer=outer)
+    for path, grad in zip(paths, grads, strict=True):
+        own, want = right.native[path], right.exact[path]
         if grad is None or own is None or want is None:
             continue
         # Of a sum of infinities, another formula that is as right gives inf where one gives nan.
@@ -126,12 +131,49 @@ def _compare_specials(cell: Cell, call: Call, outer: Upstream) -> None:
         wrong = ~grad.isfinite() & own.isfinite() & (want.abs() < largest)
         if not cell.spec.finite_gradients:
             wrong |= grad.isfinite() & ~own.isfinite() & ~want.isfinite()
+        if grad.is_floating_point() and grad.numel() > 0:
+            same = own.isinf() & want.isinf() & (own.sign() == want.sign())
+            wrong |= same & grad.isinf() & (grad.sign() != want.sign())
+            wrong |= _is_far(right, path, grad, own, want)
         if bool(wrong.any()):
-            got, right = grad[wrong][0], want[wrong][0].item()
-            free = "; where that is right, say so: Spec(finite_gradients=...)" if bool(got.isfinite()) else ""
+            got, expected = grad[wrong][0], want[wrong][0].item()
+            free = "" if not got.isfinite() or math.isfinite(expected) else _FREE
             raise CheckFailed(
-                f"gradient of {cell.name(path)}: {got.item()!r} where the exact one is {right!r}{free}", call
+                f"gradient of {cell.name(path)}: {got.item()!r} where the exact one is {expected!r}{free}", call
             )
+
+
+_FREE = "; where that is right, say so: Spec(finite_gradients=...)"
+
+
+def _is_far(right: RightGradients, path: Path, grad: Tensor, own: Tensor, want: Tensor) -> Tensor:
+    """Where a finite gradient is so far off that it is no matter of rounding, and the reference's own is not."""
+    got, native, exact = grad.double(), own.double(), want.double()
+    finite = got.isfinite() & native.isfinite() & exact.isfinite()
+    bound = allowed_error(exact.cpu(), native.cpu(), right.scale[path], grad.dtype, multiple=right.multiple)
+    allowed = _NEAR * exact.abs() + _COARSE * bound.allowed.to(exact.device)
+    near = (native - exact).abs() <= _OWN_NEAR * exact.abs()
+    return finite & near & ((got - exact).abs() > allowed)
+
+
+def _compare_alone(cell: Cell, call: Call, paths: Sequence[Path], results: Sequence[int]) -> None:
+    """Where one result alone has an upstream gradient, the gradients are those through it."""
+    for number in results:
+
+        def of_one(result: Tensor, dtype: torch.dtype, seed: int, number: int = number) -> Tensor:
+            drawn = upstream_gradient(result, dtype, seed)
+            return drawn if seed == call.seed + number else torch.zeros_like(drawn)
+
+        right = RightGradients.of(cell, call, paths, outer=of_one)
+        grads = differentiate(cell, call, paths, cell.implementation.function, through=[number]).grads
+        for path, grad in zip(paths, grads, strict=True):
+            want = right.exact[path]
+            if grad is None:
+                wrong = "there is none" if want is not None and bool(want.any()) else None
+            else:
+                wrong = right.wrong(path, grad)
+            if wrong:
+                raise CheckFailed(f"gradient of {cell.name(path)} through result {number} alone: {wrong}", call)
 
 
 def _subsets(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
@@ -160,6 +202,9 @@ def _compare(
             raise CheckFailed("backward changes a result", call)
         if not same_values(cell, call, made.results, cell.invoke(call)):
             raise CheckFailed("the result is another one when a gradient is asked for", call)
+        through = [number for number in cell.gradient_results(made.results) if made.results[number].requires_grad]
+        if len(through) > 1 and call.elements <= _FEW:
+            _compare_alone(cell, call, subset, through)
     for path, grad in zip(subset, made.grads, strict=True):
         name, own = cell.name(path), right.native[path]
         if own is None or right.exact[path] is None:
