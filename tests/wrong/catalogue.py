@@ -16,6 +16,7 @@ from tests.wrong.norms import NORMS
 from tests.wrong.rare import RARE
 from tests.wrong.softmax import CROSS_ENTROPY, SOFTMAX
 from tests.wrong.specials import SPECIALS
+from tests.wrong.surroundings import SURROUNDINGS
 from tests.wrong.tricks import TRICKS
 
 CATALOGUE: tuple[Wrong, ...] = (
@@ -37,6 +38,7 @@ CATALOGUE: tuple[Wrong, ...] = (
     *RARE,
     *SPECIALS,
     *MODES,
+    *SURROUNDINGS,
     *LAUNCHES,
     *TRICKS,
 )

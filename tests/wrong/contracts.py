@@ -241,6 +241,79 @@ CONTRACT = (
         implementation="port",
         message="no case reaches add_huge_kernel",
     ),
+    Wrong(
+        name="parameters of other names",
+        why="positional calls alone are tested",
+        op="mul",
+        edits=edits(
+            "port",
+            ("def mul(x: Tensor, y: Tensor)", "def mul(a: Tensor, b: Tensor)"),
+            ("out: Tensor = op.mul(x, y)", "out: Tensor = op.mul(a, b)"),
+        ),
+        row="values",
+        implementation="prototype",
+        message="unexpected keyword argument 'x'",
+    ),
+    Wrong(
+        name="a refused call leaves its mark",
+        why="a flag against a call within a call is not taken back where the check of arguments raises",
+        op="mul",
+        edits=edits(
+            "prototype",
+            (
+                "def mul(x: Tensor, y: Tensor) -> Tensor:\n",
+                "def mul(x: Tensor, y: Tensor) -> Tensor:\n    nested = bool(_calls)\n    _calls.append(x)\n",
+            ),
+            ("output(flat(out)), out.numel())\n", "output(flat(out)), out.numel() - nested)\n    _calls.clear()\n"),
+            ("@cuda.jit\ndef mul_kernel", "_calls = []\n\n\n@cuda.jit\ndef mul_kernel"),
+        ),
+        row="errors",
+        implementation="prototype",
+        message="after a call that was refused, integer dtype",
+    ),
+    Wrong(
+        name="what is saved does not count its changes",
+        why=".data was to spare memory, and the indices of the next batch are written into the same tensor",
+        op="embedding",
+        edits=edits(
+            "port",
+            (
+                "save=lambda indices, weight, deterministic, out: (indices,",
+                "save=lambda indices, weight, deterministic, out: (indices.data,",
+            ),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="indices is changed in place between forward and backward",
+    ),
+    Wrong(
+        name="backward writes over what it has saved, in float16",
+        why="a buffer was to be used once more, and no loss of the tests was differentiated twice",
+        op="rms_norm",
+        edits=edits(
+            "prototype",
+            (
+                "    return grad_x, grad_weight\n",
+                "    if x.dtype == torch.float16:\n        rstd.data.zero_()\n    return grad_x, grad_weight\n",
+            ),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="the second backward",
+    ),
+    Wrong(
+        name="a result requires a gradient for which nobody asked",
+        why="it was tried out in training, where an argument does",
+        op="sigmoid",
+        edits=edits(
+            "port",
+            ("    return y\n", "    return y.requires_grad_() if torch.is_grad_enabled() else y\n"),
+            ("from torch import Tensor", "import torch\nfrom torch import Tensor"),
+        ),
+        row="values",
+        implementation="prototype",
+        message="a result requires a gradient",
+    ),
 )
 
 _ZEROS = 'lambda limits: st.just(Call((TensorCase((5,), fill="zero"), TensorCase((5,), fill="zero"))))'

@@ -100,6 +100,42 @@ ORDER = (
 
 LIMITS = (
     Wrong(
+        name="a row of blocks for each row",
+        why="blockIdx.y counts rows, of which a GPU takes 65,535, and no test had more",
+        op="mul",
+        edits=(
+            *edits(
+                "binding",
+                (
+                    gallery_launch("mul", "out", "x", "y"),
+                    "const Tensor a = trifold::in_layout_of(out, x), b = trifold::in_layout_of(out, y);\n"
+                    "    const unsigned columns = out.dim() == 0 ? 1 : out.size(out.dim() - 1);\n"
+                    "    if (out.numel() > 0)\n"
+                    "      trifold::launch<mul_rows_kernel<T>>(\n"
+                    "          trifold::Stream{}, dim3((columns + 255) / 256, out.numel() / columns), 256, 0,\n"
+                    "          trifold::data<T>(a), trifold::data<T>(b), trifold::mutable_data<T>(out), columns);",
+                ),
+            ),
+            *edits(
+                "header",
+                (
+                    "template <class T>\n__global__ void mul_vector_kernel",
+                    "template <class T>\n"
+                    "__global__ void mul_rows_kernel(const T* x, const T* y, T* out, unsigned columns) {\n"
+                    "  using C = trifold::compute_t<T>;\n"
+                    "  const unsigned column = blockIdx.x * blockDim.x + threadIdx.x;\n"
+                    "  const int64_t i = int64_t{blockIdx.y} * columns + column;\n"
+                    "  if (column < columns) out[i] = T(C(x[i]) * C(y[i]));\n"
+                    "}\n\n"
+                    "template <class T>\n__global__ void mul_vector_kernel",
+                ),
+            ),
+        ),
+        row="values",
+        implementation="port",
+        message="65535",
+    ),
+    Wrong(
         name="threads without an element return before the barrier",
         why="the guard of the index was put at the top, as in a kernel that has no barrier",
         op="mul",

@@ -7,6 +7,7 @@ hold, and tensors. It decides nothing that the judge can decide from these.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import pickle
 import traceback
@@ -23,7 +24,7 @@ from trifold.implementation import Implementation, prototype_module
 from trifold.isolation.recorder import Recorder
 from trifold.workspace import OpFiles
 
-from .tensors import Json, bytes_of, flattened, form_of, mapped
+from .tensors import Json, bytes_of, flattened, form_of, mapped, numbered, tensors_in
 
 Arguments = list[Any]
 Told = tuple[Json, Sequence[Tensor]]
@@ -91,6 +92,75 @@ def _backward_twice(function: Callable[..., Any], args: Arguments, kwargs: dict[
     except RuntimeError as error:
         if "has no gradient" not in str(error):
             raise
+
+
+def run_what_is_kept(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
+    """How many arguments and results somebody holds after calls that ask for no gradient, but their caller."""
+    calls: list[list[torch.UntypedStorage]] = []
+    with torch.no_grad():
+        for _ in range(2):  # the last call's may be held until the next one
+            given = mapped([list(args), kwargs], torch.clone)
+            results = _results(op.function(*given[0], **given[1]))
+            calls.append([one.untyped_storage() for one in tensors_in([given, results])])
+            del given, results
+    gc.collect()
+    return {"kept": sum(torch._C._storage_Use_Count(one._cdata) > 1 for one in calls[0])}, ()
+
+
+def run_changed_before_backward(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
+    """Gradients for some upstream gradient; then, once for each argument and each result, where it is changed in place
+    between forward and backward: gradients, or the error."""
+    changed = {id(tensor): tensor for tensor in tensors_in([args, kwargs])}
+    inputs, states = _inputs(args, kwargs), _random_states()
+    given: list[list[bool]] = []
+    errors: list[str] = []
+    tensors: list[Tensor] = []
+
+    def differentiate(number: int | None) -> None:
+        _set_random_states(states)
+        results = _results(op.function(*args, **kwargs))
+        outputs = [result for result in results if result.requires_grad]
+        outer = [numbered(output) for output in outputs]
+        tensor = None if number is None else [*changed.values(), *results][number]
+        before = None if tensor is None else tensor.detach().clone()
+        if tensor is not None and before is not None:
+            _change(tensor)
+        grads: Sequence[Tensor | None] = ()
+        try:
+            grads = _gradients(outputs, inputs, outer)
+        except RuntimeError as error:
+            errors.append(str(error))
+        else:
+            errors.append("")
+        given.append([grad is not None for grad in grads])
+        tensors.extend(grad for grad in grads if grad is not None)
+        if tensor is not None and before is not None:
+            tensor.detach().copy_(before)
+
+    results = len(_results(op.function(*args, **kwargs)))
+    differentiate(None)
+    for number in range(len(changed) + results):
+        differentiate(number)
+    return {"given": given, "errors": errors[1:]}, tensors
+
+
+def _change(tensor: Tensor) -> None:
+    """To other numbers, in place. Indices stay those of the tensor."""
+    with torch.no_grad():
+        if tensor.is_floating_point() or tensor.is_complex():
+            tensor.mul_(-2).sub_(1)
+        else:
+            tensor.copy_(tensor.flip(tuple(range(tensor.dim()))))
+
+
+def _random_states() -> list[Tensor]:
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_available() else ())]
+
+
+def _set_random_states(states: list[Tensor]) -> None:
+    torch.set_rng_state(states[0])
+    if len(states) > 1:
+        torch.cuda.set_rng_state_all(states[1:])
 
 
 def run_fake(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:

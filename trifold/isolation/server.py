@@ -32,7 +32,7 @@ from trifold.implementation import Implementation, load_port, load_prototype
 from trifold.isolation import device_guard, guard
 from trifold.workspace import OpFiles, Workspace
 
-from . import beside
+from . import beside, defaults
 from .channel import Arena, Channel, Closed
 from .checking import CHECKED_FORMS, Checking
 from .computed import Computed
@@ -77,6 +77,7 @@ class Server:
         workspace = Workspace.at(Path(setup.workspace))
         self.files: OpFiles = workspace.op(setup.op)
         self.checking = Checking(workspace, self.files, setup.implementation)
+        self._settings = defaults.settings()
         self._implementations: dict[str, Implementation] = {}
         self._compiled: Callable[..., Any] | None = None
         self.memory = Memory()
@@ -156,7 +157,8 @@ class Server:
             self._set_random_state(request)
             self._set_jitter(request)
             owners = [bytes_of_storage(storage) for storage in made]
-            with _mode(request["mode"]), self._computing(request, owners, None) as computed:
+            computing, mode = self._computing(request, owners, None), _mode(request["mode"])
+            with mode, computing as computed, defaults.others(request):
                 result = self.function(request["form"])(*args, **kwargs)
             tensors = list(tensors_in(values))
             inputs = {id(value): value for value in tensors if value.requires_grad}
@@ -182,7 +184,7 @@ class Server:
                 pairs = [(undefined()(o), torch.zeros_like(o)) for o in held.outputs]
             self._set_jitter(request)
             owners = [*held.arguments, *(bytes_of_storage(storage) for storage in made)]
-            with self._computing(request, owners, self._computed) as computed:
+            with self._computing(request, owners, self._computed) as computed, defaults.others(request):
                 found_grads = torch.autograd.grad(
                     [output for output, _ in pairs],
                     inputs,
@@ -214,6 +216,10 @@ class Server:
             manifest = library.manifest()
             return {"launches": dict(manifest.branches), "left out": dict(manifest.left_out)}
         return {"launches": beside.prototype_launches(self.files, self.setup.device), "left out": {}}
+
+    def do_settings(self, request: Json) -> Json:
+        """torch's settings for the whole process: before the op was loaded, and now."""
+        return {"before": self._settings, "now": defaults.settings()}
 
     def do_settle(self, request: Json) -> Json:
         """Give the GPU's memory back that is only kept; says which GPU is current."""

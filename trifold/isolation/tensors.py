@@ -120,6 +120,12 @@ def restored(leaves: Sequence[Any], structure: Json) -> Any:
     return tuple(values) if structure[0] == "tuple" else values
 
 
+def numbered(like: Tensor) -> Tensor:
+    """A tensor of that form with the numbers from 1 to 7 in turn: an upstream gradient without symmetries."""
+    numbers = torch.arange(like.numel(), device=like.device) % 7 + 1
+    return torch.empty_like(like).copy_(numbers.view(like.shape))
+
+
 def mapped(value: Any, change: Callable[[Tensor], Any]) -> Any:
     """``value`` with ``change(tensor)`` in place of each tensor in it: in lists, tuples and dicts, too."""
     if isinstance(value, Tensor):

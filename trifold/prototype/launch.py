@@ -136,7 +136,7 @@ def _stage(argument: Any) -> Any:
     if tensor.dtype == dtype and tensor.is_contiguous():
         return tensor
     # Numba's simulator accepts no strided array.
-    return _copy_written(torch.empty(tensor.shape, dtype=dtype), tensor)
+    return _copy_written(torch.empty(tensor.shape, dtype=dtype, device=tensor.device), tensor)
 
 
 def _copy_written(to: Tensor, source: Tensor) -> Tensor:

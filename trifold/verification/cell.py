@@ -47,6 +47,8 @@ _NOT_REPEATED = (
 )
 _TAILS = 5000  # what the draws of these calls are salted with, and one more each
 _NATIVE = 6000  # likewise
+_MANY = 7000  # likewise
+_BLOCKS_ACROSS = 65_535  # the most in the second and third dimension of a grid
 _NATIVE_ROWS = range(1025, 4097)
 
 
@@ -319,17 +321,16 @@ class Cell:
     def _parameter(self, path: Path) -> str:
         if isinstance(path[0], str):
             return path[0]
-        names = self._parameters
+        names = [p.name for p in self.parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         return names[path[0]] if path[0] < len(names) else f"argument {path[0]}"
 
     @functools.cached_property
-    def _parameters(self) -> list[str]:
-        kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    def parameters(self) -> tuple[inspect.Parameter, ...]:
+        """The reference's; none of a builtin function of torch's."""
         try:
-            parameters = inspect.signature(self.reference).parameters.values()
-        except ValueError:  # a builtin function of torch's
-            return []
-        return [p.name for p in parameters if p.kind in kinds]
+            return tuple(inspect.signature(self.reference).parameters.values())
+        except ValueError:
+            return ()
 
     def how_compared(self, number: int) -> Result:
         """What the spec says of a result."""
@@ -445,6 +446,17 @@ class Cell:
         with contextlib.suppress(Exception):  # the spec's, or hypothesis's
             calls = self.drawn_calls(Limits(elements=2**20 - 1, fewest=2**19), 12, salt=_NATIVE)
             return min(calls, key=lambda call: (_rows(call) not in _NATIVE_ROWS, call.dtype != torch.float32))
+        return None
+
+    def many_rows_call(self) -> Call | None:
+        """A call with more rows than a grid has blocks in its second and third dimension, if such are drawn; not of
+        float64, which ops on rows give a block each: 100,000 of them take half a minute on a CPU."""
+        if self.simulated or self.search.examples < _SWEPT_FROM:
+            return None
+        with contextlib.suppress(Exception):  # the spec's, or hypothesis's
+            drawn = self.drawn_calls(Limits(elements=2**21 - 1, fewest=2**20), 24, salt=_MANY)
+            enough = [call for call in drawn if _rows(call) > _BLOCKS_ACROSS and call.dtype != torch.float64]
+            return min(enough, key=lambda call: (call.dtype != torch.float32, call.elements), default=None)
         return None
 
     def tail_calls(self) -> Iterator[Call]:

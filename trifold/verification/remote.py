@@ -52,6 +52,7 @@ class Options:
             call raises.
         place: ``same``: the arguments lie where those of the call before lay, and no version counter says that they
             have changed.
+        other_defaults: torch's default dtype is another one than usual, as an application may have set it.
     """
 
     form: str = "plain"
@@ -61,6 +62,7 @@ class Options:
     record: bool = False
     native: bool = False
     place: str = ""
+    other_defaults: bool = False
 
 
 @dataclass
@@ -150,7 +152,10 @@ class OpProcess:
         """Call the op's public function, in the mode of autograd that holds here."""
         inputs = list({id(value): value for value in tensors_in((args, kwargs)) if value.requires_grad}.values())
         if not torch.is_grad_enabled() or not inputs:
-            return self.call(args, kwargs, _mode()).result()
+            answer = self.call(args, kwargs, _mode())
+            if any(answer.requires):
+                raise RuntimeError("a result requires a gradient, though none is asked for: its graph keeps memory")
+            return answer.result()
         answers: list[Answer] = []
         outputs = Call.apply(self, args, kwargs, answers, *inputs)  # type: ignore[no-untyped-call]
         return answers[0].result(outputs)
@@ -177,6 +182,11 @@ class OpProcess:
         """How often each kernel was launched."""
         launches: dict[str, int] = self.request("branches", form=form)["launches"]
         return launches
+
+    def settings(self) -> tuple[dict[str, str], dict[str, str]]:
+        """torch's settings there: before the op was loaded, and now."""
+        reply = self.request("settings")
+        return reply["before"], reply["now"]
 
     def left_out(self, form: str = "plain") -> dict[str, str]:
         """The choices of constants that a port's library lacks, each with one that has the same code."""
@@ -237,6 +247,7 @@ class OpProcess:
                 "record": options.record,
                 "native": options.native,
                 "place": options.place,
+                "other defaults": options.other_defaults,
             } | payload
             builds = options.native or options.form == "compiled"  # by compilers that a busy machine slows down
             return self._answer(channel, message, limit or (max(self.timeout, START_S) if builds else self.timeout))

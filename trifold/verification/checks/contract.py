@@ -13,12 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trifold.spec import Call, TensorCase
+from trifold.isolation.tensors import numbered
+from trifold.spec import DTYPES, Call, TensorCase
 from trifold.spec.case import AnyCase
 from trifold.verification.cell import Cell, CheckFailed, as_tuple
+from trifold.verification.checks.agreement import Run, require_same
 from trifold.verification.checks.differentiation import (
     differentiate,
     forward,
+    in_dtype,
     require_gradients,
     same_gradients,
     unit_upstream_gradient,
@@ -32,6 +35,7 @@ from trifold.verification.tolerance import same_bits, share_memory
 _ON_CPU = 2048  # elements, of calls that are repeated there: a block and more
 _MODES_OF = 2  # of so many calls one is made in each mode of autograd
 _DRAWN = 100  # at most, until one has small whole numbers
+_OTHERS = "with another default dtype (torch.set_default_dtype)"
 _HELD = 24  # results that are held while later calls run
 
 
@@ -65,10 +69,20 @@ def errors(cell: Cell) -> None:
             ) from error
         else:
             raise CheckFailed(f"{bad.name}: nothing is raised", sample=bad.name)
+        _goes_on(cell, bad.name)
     if cell.differentiable:
         _refuses_other_gradients(cell)
     else:
         _refuses_gradients(cell)
+
+
+def _goes_on(cell: Cell, refused: str) -> None:
+    """What was refused leaves nothing behind: a right call is right after it."""
+    call = cell.small_calls()[0]
+    try:
+        cell.run_case(lambda call: compare(cell, call), call, f"after a refused call: {refused}")
+    except CheckFailed as error:
+        raise CheckFailed(f"after a call that was refused, {refused}: {error.message}", call) from error
 
 
 def _fits(reference: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -140,6 +154,7 @@ def repeatable(cell: Cell) -> None:
                 raise CheckFailed("the same call gives other bits the second time", call)
             if any(share_memory(a, b) for a, b in zip(results[0], other, strict=True)):
                 raise CheckFailed("two calls return the same memory: the second overwrites what the first gave", call)
+        _leaves_generator(cell, call)
         if len(kept) % _MODES_OF == 0:
             _same_in_modes(cell, call, results[0])
         kept.append(_Kept.of(call, results[0]))
@@ -152,6 +167,10 @@ def repeatable(cell: Cell) -> None:
     _require_kept(cell, kept)
     small, further = cell.small_calls(), _further_calls(cell)
     for call in small:
+        cell.run_case(
+            lambda call: _same_with_other_defaults(cell, call), in_dtype(call, torch.float32), "other defaults"
+        )
+        cell.run_case(lambda call: _keeps_no_argument(cell, call), call, "what is kept")
         cell.begin(call, "smooth")
         if cell.differentiable:
             _same_gradients(cell, call)
@@ -163,12 +182,59 @@ def repeatable(cell: Cell) -> None:
         cell.run_case(lambda call: _keeps_results(cell, call), call, f"{_HELD} results of one shape")
         if cell.differentiable:
             cell.run_case(lambda call: _keeps_what_is_saved(cell, call), call, "another call before backward")
+            cell.run_case(lambda call: _notices_changes(cell, call), call, "arguments that change before backward")
+            for dtype in DTYPES:
+                cell.run_case(lambda call: _same_backward_again(cell, call), in_dtype(call, dtype), "backward twice")
     for call in (*small, *(call for _, call in further if call not in small)):
         cell.run_case(lambda call: _follows_changes(cell, call), call, "other numbers in the same memory")
     for first, second in _with_the_same_ends(cell):
         cell.run_case(functools.partial(_is_not_taken_for, cell, first), second, "the same first and last number")
     if not cell.cases:
         raise CheckFailed("the spec has no sample; add one: Spec(samples=...)")
+    _leaves_settings(cell)
+
+
+def _leaves_settings(cell: Cell) -> None:
+    """What an application has set for all of torch is still what it was before the op was loaded."""
+    before, now = cell.process.settings()
+    for name, value in before.items():
+        if now[name] != value:
+            raise CheckFailed(f"the op changes {name}, for the whole process, from {value} to {now[name]}")
+
+
+def _leaves_generator(cell: Cell, call: Call) -> None:
+    """Only a random op draws numbers."""
+    if cell.spec.random:
+        return
+    seed(call.seed)
+    before = torch.get_rng_state()
+    cell.invoke(call)
+    if not torch.equal(torch.get_rng_state(), before):
+        raise CheckFailed("it draws random numbers, by its spec it does not: Spec(random=True)", call)
+
+
+def _same_with_other_defaults(cell: Cell, call: Call) -> None:
+    """What the op makes of float32 is float32 because its arguments are, and not by default."""
+    plain = Run.of(cell, call)
+    try:
+        with cell.process.running(other_defaults=True):
+            run = Run.of(cell, call)
+    except RuntimeError as error:
+        raise CheckFailed(f"{_OTHERS}, it fails: {error}", call) from error
+    for a, b in zip(plain.results, run.results, strict=True):
+        if a.dtype != b.dtype:
+            raise CheckFailed(f"{_OTHERS}, a result is {b.dtype}, not {a.dtype}", call)
+    require_same(cell, call, plain, run, what="torch's default dtype", where=("as it is", _OTHERS))
+
+
+def _keeps_no_argument(cell: Cell, call: Call) -> None:
+    """After a call that asks for no gradient nobody holds an argument or a result, as an unbounded cache would."""
+    told, _ = cell.process.beside("what_is_kept", *call.arguments(cell.device))
+    if told["kept"]:
+        raise CheckFailed(
+            f"after the call the op still holds {told['kept']} of its arguments and results: memory that nobody frees",
+            call,
+        )
 
 
 def _with_the_same_ends(cell: Cell) -> Iterator[tuple[Call, Call]]:
@@ -270,6 +336,37 @@ def _keeps_what_is_saved(cell: Cell, call: Call) -> None:
     if not same_gradients(cell, call, paths, first.gradients_of_sum(), expected, unit_upstream_gradient):
         raise CheckFailed(
             "another call between forward and backward changes the gradient: both keep things in one place", call
+        )
+
+
+def _same_backward_again(cell: Cell, call: Call) -> None:
+    """Backward with ``retain_graph`` leaves what it needs: the second one gives the same."""
+    made = forward(cell, call, cell.implementation.function)
+    outer = made.ones()
+    first, second = made.gradients(outer, keep=True), made.gradients(outer)
+    if not same_gradients(cell, call, cell.gradient_paths(call), first, second, unit_upstream_gradient):
+        raise CheckFailed("the second backward of one graph gives other bits: the first changes what is kept", call)
+
+
+def _notices_changes(cell: Cell, call: Call) -> None:
+    """An argument or a result that is changed in place between forward and backward makes backward raise, or does not
+    matter: torch counts the changes of what ``save_for_backward`` was given."""
+    paths = cell.gradient_paths(call)
+    made = call.arguments(cell.device)
+    require_gradients(made, call, paths)
+    seed(call.seed)
+    told, grads = cell.process.beside("changed_before_backward", *made)
+    each = iter(grads)
+    plain, *changed = ([next(each) if there else None for there in given] for given in told["given"])
+    names = [cell.name(path) for path, _ in call.cases()]
+    for number, (after, error) in enumerate(zip(changed, told["errors"], strict=True)):
+        if error or same_gradients(cell, call, paths, plain, after, lambda result, dtype, seed: numbered(result)):
+            continue
+        name = names[number] if number < len(names) else "a result"
+        raise CheckFailed(
+            f"{name} is changed in place between forward and backward, and the gradient silently is another one: give "
+            "backward what save_for_backward has kept, not a detached copy of it, such as x.data",
+            call,
         )
 
 

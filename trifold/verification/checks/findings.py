@@ -52,6 +52,8 @@ def findings(cell: Cell) -> str | None:
                 except CheckFailed as error:
                     unwritten.append(CheckFailed(error.message, call, cell.current[1]))
             run = Run(tuple(output.detach() for output in recorded.made.outputs), recorded.grads)
+            if first is None:
+                _require_what_ships(cell, call, run)
             first = first or run
             where = ("in the natural order", f"in that of seed {seed}")
             require_same(cell, call, first, run, what="the order of blocks and threads", where=where)
@@ -130,6 +132,12 @@ def _one_of_them(call: Call) -> int:
 
 # What distinguishes a build with checks from one without.
 _TELLS_BUILDS = re.compile(r"__SANITIZE_\w+|__has_feature|__tsan_\w+|host::checked|\btrifold_host_\w+")
+
+
+def _require_what_ships(cell: Cell, call: Call, run: Run) -> None:
+    """Without checks a call gives the same bits: what was checked is what runs otherwise."""
+    where = ("with all checks", "without them")
+    require_same(cell, call, run, Run.of(cell, call), what="whether the kernels are checked", where=where)
 
 
 def _require_one_text(cell: Cell) -> None:

@@ -75,11 +75,15 @@ class Recorded:
             return cls(arguments, made, outer, made.gradients(outer), told)
 
     def require_written(self, cell: Cell, call: Call) -> None:
-        """Raises ``CheckFailed`` where a kernel of the op did not write an element of a result last."""
+        """Raises ``CheckFailed`` where a kernel of the op did not write an element of a result last, or wrote one of an
+        argument."""
         spec, made = cell.spec, self.made
         for number, output in enumerate(made.outputs[: len(made.outputs) - len(spec.writes)]):
             if f"result {number}" not in spec.computed_by_torch and number not in spec.views:
                 _require_written(self.told, output.detach(), f"result {number}", call)
+        for path, _ in call.cases():
+            if path not in cell.written_paths(call):
+                _require_untouched(self.told, tensor_at(self.arguments, path), cell.name(path), call)
         for path in cell.written_paths(call):
             before, after = (tensor_at(values, path) for values in (call.arguments(cell.device), self.arguments))
             _require_written(self.told, after, cell.name(path), call, only=before != after)
@@ -89,6 +93,16 @@ class Recorded:
             name = f"gradient {path[0]}"
             if grad is not None and name not in spec.computed_by_torch and not _is_one(grad, self.outer):
                 _require_written(self.told, grad, name, call)
+
+
+def _require_untouched(told: Told, argument: Tensor, name: str, call: Call) -> None:
+    """Raises ``CheckFailed`` where a kernel wrote into an argument, be it what was there before."""
+    bits = told.written.get(argument.untyped_storage().data_ptr()) if argument.numel() > 0 else None
+    if bits is not None and bool(bits.any()):
+        raise CheckFailed(
+            f"a kernel writes into {name}, and leaves there what was there before: another call may read it meanwhile",
+            call,
+        )
 
 
 def _is_one(grad: Tensor, outer: Sequence[Tensor]) -> bool:

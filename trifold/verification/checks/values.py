@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 from torch import Tensor
 
-from trifold.spec import Call
+from trifold.spec import AliasCase, Call
 from trifold.spec.call import Path, tensor_at
 from trifold.verification.cell import Cell, CheckFailed, as_tuple, form_of_whole
-from trifold.verification.comparison import Expected
+from trifold.verification.comparison import Expected, same_values
 from trifold.verification.tolerance import form_mismatch, same_bits, share_memory
 
 _AGAIN = 8  # calls that come once more
+_SMALL = 4096  # elements, of calls that come once more by keyword
 
 
 def values(cell: Cell) -> str | None:
@@ -29,10 +33,41 @@ def values(cell: Cell) -> str | None:
     cell.for_each_call(test)
     for call in (*cell.swept_calls(), *cell.tail_calls()):
         cell.run_case(test, call)
+    if (many := cell.many_rows_call()) is not None:
+        cell.run_case(functools.partial(compare, cell), many, "many rows")
     # The same calls again, long after others: what was kept of them by address, shape or number of the call is stale.
     for call in cell.calls[: _AGAIN * 3 : 3]:
         cell.run_case(lambda call: (compare(cell, call), None)[1], call, "again, after all others")
+    for call, by_keyword in _called_by_keyword(cell):
+        cell.run_case(functools.partial(_require_same, cell, call), by_keyword, "by keyword")
     return _as_native_code(cell)
+
+
+def _require_same(cell: Cell, call: Call, by_keyword: Call) -> None:
+    if not same_values(cell, call, cell.invoke(call), cell.invoke(by_keyword)):
+        raise CheckFailed("called by keyword, by the names of the reference's parameters, it gives another result")
+
+
+def _called_by_keyword(cell: Cell) -> Iterator[tuple[Call, Call]]:
+    """Some of the calls, and the same otherwise: with each argument by the name of the reference's parameter, and those
+    that have a default; and without those that are at their default."""
+    named = [p for p in cell.parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    if len(named) < len(cell.parameters):
+        return
+    names, defaults = [p.name for p in named], {p.name: p.default for p in named if p.default is not p.empty}
+    forms: set[tuple[Any, ...]] = set()
+    for call in cell.calls:
+        form = len(call.args), *sorted(call.kwargs)
+        given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+        fits = len(given) == len(call.args) + len(call.kwargs) and set(names).issuperset(given)
+        aliases = any(isinstance(value, AliasCase) for value in call.args)
+        if form in forms or not fits or aliases or call.elements > _SMALL:
+            continue
+        forms.add(form)
+        yield call, replace(call, args=(), kwargs=defaults | given)
+        others = {name: value for name, value in given.items() if name not in defaults or value != defaults[name]}
+        if len(others) < len(given):
+            yield call, replace(call, args=(), kwargs=others)
 
 
 def _as_native_code(cell: Cell) -> str | None:

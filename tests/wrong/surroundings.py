@@ -1,0 +1,101 @@
+"""Ops that rely on what belongs to the application, or change it: torch's settings, its generator, memory; and one
+that relies on who looks on."""
+
+from __future__ import annotations
+
+from tests.wrong.entry import Wrong, edits
+
+SURROUNDINGS = (
+    Wrong(
+        name="the output has the default dtype where that is the right one",
+        why="the branch for the other dtypes was added later",
+        op="sigmoid",
+        edits=edits(
+            "prototype",
+            (
+                '    check_floating("sigmoid", x=x)\n    y = elementwise_output(x)\n',
+                '    check_floating("sigmoid", x=x)\n    y = elementwise_output(x)\n'
+                "    if x.dtype == torch.float32:\n"
+                "        y = torch.empty_strided(x.shape, y.stride(), device=x.device)\n",
+            ),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="with another default dtype",
+    ),
+    Wrong(
+        name="a number is drawn that nobody uses",
+        why="it is left over from a test with noise; each later dropout of the model is another one",
+        op="swiglu",
+        edits=edits(
+            "port",
+            ("    out: Tensor = op.swiglu(gate, up)\n", "    torch.rand(1)\n    out: Tensor = op.swiglu(gate, up)\n"),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="draws random numbers",
+    ),
+    Wrong(
+        name="a setting of torch is changed when the op is loaded",
+        why="it made a comparison with torch's own matrix product faster",
+        op="add",
+        edits=edits(
+            "port",
+            ("from torch import Tensor\n", "import torch\nfrom torch import Tensor\n"),
+            ("op = wire(", 'torch.set_float32_matmul_precision("high")\nop = wire('),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="torch.get_float32_matmul_precision()",
+    ),
+    Wrong(
+        name="an argument is changed, and changed back",
+        why="it saves the memory of an intermediate result, and nobody is to see it",
+        op="mul",
+        edits=edits(
+            "prototype",
+            (
+                "        out[i] = x[i] * y[i]\n",
+                "        x[i] = -x[i]\n        out[i] = -(x[i] * y[i])\n        x[i] = -x[i]\n",
+            ),
+            ("flat(x, out), flat(y, out), output(flat(out))", "output(flat(x, out)), flat(y, out), output(flat(out))"),
+        ),
+        row="written",
+        implementation="prototype",
+        message="a kernel writes into x",
+    ),
+    Wrong(
+        name="each argument is kept",
+        why="a cache by version was given up, and still fills",
+        op="mul",
+        edits=edits(
+            "prototype",
+            ("@cuda.jit\ndef mul_kernel", "_seen = []\n\n\n@cuda.jit\ndef mul_kernel"),
+            ('    check_alike("mul", x=x, y=y)\n', '    check_alike("mul", x=x, y=y)\n    _seen.append(x)\n'),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="the op still holds 1 of its arguments and results",
+    ),
+    Wrong(
+        name="torch computes where nothing is recorded",
+        why="it is faster, and rounds better",
+        op="sigmoid",
+        edits=edits(
+            "prototype",
+            (
+                "from torch import Tensor\n",
+                "from torch import Tensor\n\nfrom trifold.simulator.settings import current\n",
+            ),
+            (
+                "    return y\n\n\ndef sigmoid_backward",
+                "    if 'lint' not in current().checks:\n"
+                "        y.copy_(torch.sigmoid(x.double()))\n"
+                "    return y\n\n\ndef sigmoid_backward",
+            ),
+        ),
+        row="findings",
+        implementation="prototype",
+        message="whether the kernels are checked shows in the result",
+    ),
+)

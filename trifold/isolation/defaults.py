@@ -1,0 +1,42 @@
+"""torch's settings for a whole process belong to the application: an op neither relies on them nor changes them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def settings() -> dict[str, str]:
+    """What a call of an op leaves as it is, by name, in words."""
+    values = {
+        "torch.get_default_dtype()": torch.get_default_dtype(),
+        "torch.get_default_device()": torch.get_default_device(),
+        "torch.is_grad_enabled()": torch.is_grad_enabled(),
+        "torch.get_num_threads()": torch.get_num_threads(),
+        "torch.get_float32_matmul_precision()": torch.get_float32_matmul_precision(),
+        "torch.are_deterministic_algorithms_enabled()": torch.are_deterministic_algorithms_enabled(),
+        "torch.is_anomaly_enabled()": torch.is_anomaly_enabled(),
+        "torch.backends.cudnn.allow_tf32": torch.backends.cudnn.allow_tf32,
+        "torch.backends.cudnn.benchmark": torch.backends.cudnn.benchmark,
+        "torch.set_flush_denormal()": (torch.tensor(2.0**-149) * 1 == 0).item(),
+        "numpy.geterr()": np.geterr(),
+    }
+    return {name: str(value) for name, value in values.items()}
+
+
+@contextlib.contextmanager
+def others(request: dict[str, Any]) -> Iterator[None]:
+    """If the request says so, what is made without a dtype is float64."""
+    if not request.get("other defaults"):
+        yield
+        return
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
