@@ -160,11 +160,12 @@ def left_out(x):
 
 
 @cuda.jit
-def two_types_of_array(x, y, n):
-    both = x  # refused: is different arrays in turn
+def local_array_of_a_branch(x, n):
+    held = cuda.local.array(4, float32)
     if n > 0:
-        both = y
-    both[0] = 1
+        held = cuda.local.array(4, float32)  # refused: made in a branch or loop is several in turn
+    held[0] = 1
+    x[0] = held[0]
 
 
 @cuda.jit
@@ -270,7 +271,7 @@ KERNELS = {
     "changes_an_array_as_a_whole": [_ARRAY],
     "slice_backwards": [_ARRAY],
     "copies_a_slice": [_ARRAY],
-    "two_types_of_array": [_ARRAY, _ARRAY, int64],
+    "local_array_of_a_branch": [_ARRAY, int64],
     "loses_digits": [float64[::1], int64],
     "recursion": [_ARRAY],
     "atomic_on_bytes": [_BYTES],

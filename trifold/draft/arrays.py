@@ -52,3 +52,10 @@ class Array:
         "global"  # where it lies, as far as this function knows: global, shared, local, constant, or passed (any)
     )
     bounded: bool = True  # its length is known
+    changes: bool = False  # it is a variable that is another array later
+
+    def extent(self, kind: Extent, dimension: int) -> cpp.Expr:
+        """A stride, length or size, of an array of any layout."""
+        if kind is Extent.stride and self.contiguous and dimension == self.dimensions - 1:
+            return cpp.Literal("1", 1)
+        return self.describe(kind, dimension)

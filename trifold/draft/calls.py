@@ -17,9 +17,6 @@ _OF_MASKS = (cuda.match_any_sync, cuda.match_all_sync)
 class Calls(Views):
     """Mixed into :class:`trifold.draft.expressions.Expressions`."""
 
-    def condition(self, expression: t.Expr) -> cpp.Expr:
-        raise NotImplementedError
-
     def _parameter_types(self, call: t.Call) -> list[Type]:
         count = len(call.signature[0].args)
         return [tuple(each.args[i] for each in call.signature) for i in range(count)]

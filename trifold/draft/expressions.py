@@ -17,7 +17,7 @@ from trifold.draft.arrays import Array, Extent
 from trifold.draft.calls import Calls
 from trifold.draft.cpp import fits
 from trifold.draft.libdevice import WITH_OUTPUTS
-from trifold.draft.operations import OPERATIONS
+from trifold.draft.operations import OPERATIONS, WRITE_ELEMENTS
 from trifold.draft.ranges import overflows
 from trifold.draft.records import is_record
 from trifold.draft.refusal import DraftError
@@ -51,9 +51,8 @@ _STUBS = {
     cuda.blockDim: "blockDim",
     cuda.gridDim: "gridDim",
 }
-_ATOMICS = ("add", "sub", "max", "min", "and_", "or_", "xor", "exch", "cas", "inc", "dec")
 _WITH_EFFECTS = {
-    *(getattr(cuda.atomic, name) for name in _ATOMICS),
+    *WRITE_ELEMENTS,
     *(cuda.shfl_sync, cuda.shfl_up_sync, cuda.shfl_down_sync, cuda.shfl_xor_sync, cuda.ballot_sync, cuda.all_sync),
     *(cuda.eq_sync, cuda.match_any_sync, cuda.match_all_sync, print),
     *(cuda.any_sync, cuda.activemask, cuda.syncthreads_count, cuda.syncthreads_and, cuda.syncthreads_or),

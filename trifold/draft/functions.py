@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from numba import cuda, types
+from numba import types
 
 from trifold.draft import cpp
 from trifold.draft import tree as t
 from trifold.draft.arithmetic import Arithmetic, UnnamedType
 from trifold.draft.arrays import Array, Extent, Wanted
 from trifold.draft.expressions import Expressions, is_tuple
+from trifold.draft.operations import WRITE_ELEMENTS
+from trifold.draft.origins import origins, written_with
 from trifold.draft.printer import function_text
 from trifold.draft.ranges import MOST_ELEMENTS, result_ranges
 from trifold.draft.refusal import DraftError
@@ -143,7 +145,7 @@ class Module:
                 kinds.append(variable.type)
         result = self._result(function)
         try:
-            body = Statements(function, expressions, result).body(function.body)
+            body = Statements(function, expressions, result).whole()
             made = self._function(function, expressions, kinds, wanted, stored, result, body)
         except UnnamedType as error:
             raise DraftError(function.source.place(function.source.tree), str(error)) from None
@@ -328,42 +330,19 @@ class Module:
         if function in self._stores:
             return self._stores[function]
         found: set[int] = set()
-        roots = {version: version.parameter for version in function.parameters}
-
-        def note(base: t.Expr) -> None:
-            while isinstance(base, t.Item):
-                base = base.base
-            if isinstance(base, t.Read):
-                version = base.version
-                while version.value is not None and version not in roots:
-                    inner = version.value
-                    while isinstance(inner, t.Item):
-                        inner = inner.base
-                    if not isinstance(inner, t.Read):
-                        return
-                    version = inner.version
-                number = roots.get(version)
-                if number is not None:
-                    found.add(number)
-
         for statement in t.walk(function.body):
             if isinstance(statement, t.Store):
-                note(statement.base)
+                found |= origins(statement.base).parameters
             for outer in t.expressions(statement):
                 for each in t.walk_expression(outer):
                     if isinstance(each, t.Call) and each.callees is not None:
                         for number in self.written(each.callees):
-                            note(each.arguments[number])
-                    elif isinstance(each, t.Call) and each.function in _ATOMICS:
-                        note(each.arguments[0])
+                            found |= origins(each.arguments[number]).parameters
+                    elif isinstance(each, t.Call) and each.function in WRITE_ELEMENTS:
+                        found |= origins(each.arguments[0]).parameters
+        found = written_with(found, function)
         self._stores[function] = found
         return found
-
-
-_ATOMICS = [
-    getattr(cuda.atomic, name)
-    for name in ("add", "sub", "max", "min", "and_", "or_", "xor", "exch", "cas", "inc", "dec")
-]
 
 
 def _maker(function: t.Function) -> t.Function:

@@ -292,6 +292,21 @@ _NUMBER_TYPES = [
     types.float16, types.float32, types.float64, types.complex64, types.complex128,
 ]  # fmt: skip
 
+#: Those that take an index, and what CUDA calls them.
+ATOMICS = {
+    cuda.atomic.add: "atomicAdd",
+    cuda.atomic.sub: "atomicSub",
+    cuda.atomic.inc: "atomicInc",
+    cuda.atomic.dec: "atomicDec",
+    cuda.atomic.max: "atomicMax",
+    cuda.atomic.min: "atomicMin",
+    cuda.atomic.and_: "atomicAnd",
+    cuda.atomic.or_: "atomicOr",
+    cuda.atomic.xor: "atomicXor",
+    cuda.atomic.exch: "atomicExch",
+    cuda.atomic.cas: "atomicCAS",
+}
+
 OPERATIONS: dict[Any, Operation] = {
     **{getattr(math, name): Operation(_asked, _mathematics(text)) for name, text in _MATH.items()},
     **{getattr(cmath, name): Operation(_asked, _call_to(f"trifold::{name}")) for name in _CMATH},
@@ -368,21 +383,9 @@ OPERATIONS: dict[Any, Operation] = {
     cuda.cbrt: Operation(_asked, _call_to("cbrt")),
     cuda.shared.array: Operation(_new_array, lambda writer, call: writer.misplaced_array(call)),
     cuda.local.array: Operation(_new_array, lambda writer, call: writer.misplaced_array(call)),
+    **{stub: Operation(_atomic, _atomic_call(name)) for stub, name in ATOMICS.items()},
     cuda.atomic.compare_and_swap: Operation(_atomic, lambda writer, call: writer.atomic_of_first("atomicCAS", call)),
-    **{
-        getattr(cuda.atomic, name): Operation(_atomic, _atomic_call(text))
-        for name, text in {
-            "add": "atomicAdd",
-            "sub": "atomicSub",
-            "inc": "atomicInc",
-            "dec": "atomicDec",
-            "max": "atomicMax",
-            "min": "atomicMin",
-            "and_": "atomicAnd",
-            "or_": "atomicOr",
-            "xor": "atomicXor",
-            "exch": "atomicExch",
-            "cas": "atomicCAS",
-        }.items()
-    },
 }
+
+#: The functions that write to the array that they are given.
+WRITE_ELEMENTS = frozenset({*ATOMICS, cuda.atomic.compare_and_swap})

@@ -9,6 +9,7 @@ from trifold.draft import tree as t
 from trifold.draft.arithmetic import Arithmetic
 from trifold.draft.arrays import Array, Extent
 from trifold.draft.expressions import SIGNS
+from trifold.draft.origins import origins
 from trifold.draft.records import member_type
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Type
@@ -53,7 +54,7 @@ class Parts(Tuples):
     def _source(self, statement: t.Store, view: Array) -> Array:
         """The array whose elements are assigned. They are read one by one, so that it must be another array."""
         source = self.write.array(statement.value)
-        if _origin(statement.value) is _origin(statement.base):
+        if origins(statement.value).arrays & origins(statement.base).arrays:
             raise DraftError(
                 statement.place, "a part of an array is assigned to a part of the same one", "write a loop"
             )
@@ -83,7 +84,10 @@ class Parts(Tuples):
 
     def _record(self, version: t.Version, value: t.Expr, statement: t.Let) -> list[cpp.Stmt]:
         """A name of a record is a reference: what is assigned to a field of it, the array's element gets."""
-        if self._has_others(version) or not isinstance(value, t.Item):
+        variable = self.write.variables.of.get(version)
+        if variable is None:
+            return []  # nothing reads it
+        if len(variable.versions) > 1 or not isinstance(value, t.Item):
             raise DraftError(
                 statement.place, f"{version.name} is no element of an array, or several in turn", "use two names"
             )
@@ -104,9 +108,6 @@ class Parts(Tuples):
             result = tuple(each.return_type for each in statement.signature)
             value = self.numbers.combine(SIGNS[statement.operator], target, value, result, None)
         return cpp.Assign(target, "=", self.numbers.assigned(value, kind))
-
-    def _has_others(self, version: t.Version) -> bool:
-        raise NotImplementedError
 
     def _counting(self, counter: cpp.Expr, length: cpp.Expr, body: list[cpp.Stmt]) -> cpp.Stmt:
         """A loop from 0."""
@@ -141,14 +142,3 @@ def stored_types(statement: t.Store) -> list[types.Type]:
 def _is_loaded(*values: cpp.Expr) -> bool:
     """Whether one of them is an element of an array."""
     return any(isinstance(each, cpp.Cast) and each.stored is not None for each in values)
-
-
-def _origin(expression: t.Expr) -> object:
-    """The version of the variable that an array is, or is a part of."""
-    while isinstance(expression, t.Item) or (isinstance(expression, t.Read) and expression.version.value is not None):
-        inner = expression.base if isinstance(expression, t.Item) else expression.version.value
-        if isinstance(inner, t.Call):
-            break  # a new array
-        assert inner is not None
-        expression = inner
-    return expression.version if isinstance(expression, t.Read) else expression

@@ -9,6 +9,7 @@ from numba import cuda, types
 from trifold.draft import cpp
 from trifold.draft import tree as t
 from trifold.draft.arithmetic import UnnamedType
+from trifold.draft.array_variables import ArrayVariables
 from trifold.draft.arrays import Array, Extent
 from trifold.draft.cpp import fits
 from trifold.draft.expressions import SIGNS, Expressions, is_tuple
@@ -18,9 +19,9 @@ from trifold.draft.records import is_record
 from trifold.draft.refusal import DraftError
 from trifold.draft.remarks import Remarks
 from trifold.draft.tree import Type
-from trifold.draft.tuples import names_in
 from trifold.draft.variables import Variable
 from trifold.draft.views import NEW_ARRAYS
+from trifold.draft.walk import names
 
 _COMPOUND = {"+", "-", "*", "/", "&", "|", "^", "<<", ">>", "%"}
 
@@ -41,6 +42,14 @@ class Statements(Parts):
         self.loops: list[_Loop] = []
         self.remarks = Remarks(function.source)
         self.fresh = {variable.name for variable in expressions.variables.all} | set(function.source.parameters)
+        written = expressions.module.written(function)
+        self.turns = ArrayVariables(function, expressions, written, self._name)
+
+    def whole(self) -> list[cpp.Stmt]:
+        """The function's body."""
+        body = self.body(self.function.body)
+        self.turns.settle()
+        return body
 
     def body(self, statements: list[t.Stmt]) -> list[cpp.Stmt]:
         written: list[cpp.Stmt] = []
@@ -71,8 +80,11 @@ class Statements(Parts):
         found: list[cpp.Stmt] = []
         for variable in self.write.variables.all:
             if variable.before is statement and not variable.starts and not variable.of_loop:
-                if any(isinstance(each, types.Array | types.Tuple | types.Record) for each in variable.type):
-                    raise DraftError(statement.place, f"{variable.name} is different arrays by different ways")
+                if variable in self.turns.of:
+                    found += self.turns.declared(variable)
+                    continue
+                if any(isinstance(each, types.Tuple | types.Record) for each in variable.type):
+                    raise DraftError(statement.place, f"{variable.name} is another tuple or record by each way")
                 found.append(cpp.Declare(self.numbers.name(variable.type), [variable.name]))
         return found
 
@@ -129,7 +141,7 @@ class Statements(Parts):
     def _let(self, statement: t.Let) -> list[cpp.Stmt]:
         version, value = statement.version, statement.value
         if isinstance(value, t.Call) and value.function in NEW_ARRAYS:
-            return [self._new_array(version, value)]
+            return self._new_array(version, value, statement)
         if any(isinstance(each, types.Array) for each in version.type or ()):
             return self._alias(version, value, statement)
         if is_record(version.type):
@@ -149,13 +161,6 @@ class Statements(Parts):
             case cpp.Assign(target=cpp.Name(text=name), operator="=", value=cpp.Name(text=same)) if name == same:
                 return []  # a number in the type that it has
         return [written]
-
-    def _has_others(self, version: t.Version) -> bool:
-        """Whether the name of an array or tuple is assigned anything else that is read."""
-        return any(
-            other.name == version.name and other is not version and (other.is_read or not other.is_join)
-            for other in self.function.versions
-        )
 
     def _in_place(self, version: t.Version, value: t.Binary) -> cpp.Stmt | None:
         """As `name += value`, if C++ computes that in the same type."""
@@ -273,18 +278,16 @@ class Statements(Parts):
     def _held(self, bound: t.Expr, name: str, statement: t.ForRange, before: list[cpp.Stmt]) -> cpp.Expr:
         """A bound of a loop is computed once, before the loop: in C++ only if it is the same in each turn."""
         value = self.write.value(bound)
-        changed = {
-            self._variable(version).name
-            for version in _assigned_in(statement.body)
-            if version in self.write.variables.of
-        } | {self._variable(statement.version).name if statement.version else ""}
+        assigned = [each for each in _assigned_in(statement.body) if each in self.write.variables.of]
+        changed = {name for version in assigned for name in self.turns.names_of(self._variable(version))}
+        changed |= {self._variable(statement.version).name if statement.version else ""}
         loads = any(
             (isinstance(each, t.Item) and not (isinstance(each.base, t.Attribute) and each.base.name == "shape"))
             or (isinstance(each, t.Call) and each.callees is not None)
             or (isinstance(each, t.Attribute) and is_record(each.base.type))
             for each in t.walk_expression(bound)
         )
-        if not loads and not (changed & names_in(value)):
+        if not loads and not (changed & names(value)):
             return value
         own = self._name(name)
         kind = value.type
@@ -326,58 +329,70 @@ class Statements(Parts):
 
     # --------------------------------------------------------------------------------------------- arrays
 
-    def _new_array(self, version: t.Version, call: t.Call) -> cpp.Stmt:
-        if self._has_others(version):
-            raise DraftError(version.place, f"{version.name} is assigned twice, once an array", "use two names")
+    def _new_array(self, version: t.Version, call: t.Call, statement: t.Let) -> list[cpp.Stmt]:
         shape, _ = array_arguments(call)
         lengths = shape_of(shape)
         kind = tuple(each.dtype for each in version.type or () if isinstance(each, types.Array))
         element = self.numbers.name(kind)
         shared = call.function is cuda.shared.array
-        name = self._array_name(version)
-        pointer = cpp.Name(name)
+        variable = self._in_turn(version)
         if lengths == (0,) and shared:
             made = self.write.dynamic_shared(call)
-            declared = cpp.Declare(f"{element}* const", [name], made.pointer)
-            self.write.arrays[version] = replace(made, pointer=pointer)
-            return declared
+            if variable is not None:
+                return [self.turns.assigned([(variable, made)], [], statement)]
+            name = self._array_name(version)
+            self.write.arrays[version] = replace(made, pointer=cpp.Name(name))
+            return [cpp.Declare(f"{element}* const", [name], made.pointer)]
         if any(length < 1 for length in lengths):
             raise DraftError(call.place, "an array's lengths are positive")
-        self.write.arrays[version] = self.write.fixed_array(pointer, lengths, "shared" if shared else "local")
+        name = self._array_name(version) if variable is None else self._name(f"{version.name}_memory")
+        made = self.write.fixed_array(cpp.Name(name), lengths, "shared" if shared else "local")
         self.write.module.shapes[name] = lengths
         elements = shape.elements if isinstance(shape, t.TupleOf) else [shape]
         from trifold.draft.printer import expression
 
         extents = "".join(f"[{expression(self.write.value(each))}]" for each in elements)
-        return cpp.Declare(f"__shared__ {element}" if shared else element, [name], extents=extents)
+        declared = cpp.Declare(f"__shared__ {element}" if shared else element, [name], extents=extents)
+        if variable is None:
+            self.write.arrays[version] = made
+            return [declared]
+        if not shared and statement not in self.function.body:
+            raise DraftError(
+                call.place, "a local array that is made in a branch or loop is several in turn", "make it before"
+            )
+        return [declared, self.turns.assigned([(variable, made)], [], statement)]
 
     def _array_name(self, version: t.Version) -> str:
         variable = self.write.variables.of.get(version)
         return variable.name if variable is not None else version.name
 
-    def _alias(self, version: t.Version, value: t.Expr, statement: t.Let) -> list[cpp.Stmt]:
+    def _alias(self, version: t.Version, value: t.Expr, statement: t.Stmt) -> list[cpp.Stmt]:
         """Another name of an array, or of a part of it."""
-        if self._has_others(version):
-            raise DraftError(
-                statement.place, f"{version.name} is different arrays in turn, which is not translated", "use two names"
-            )
-        if isinstance(value, (t.Read, t.Table)):
-            self.write.arrays[version] = self.write.array(value)
+        if version not in self.write.variables.of:
+            return []  # nothing reads it
+        view = self.write.array(value)
+        variable = self._in_turn(version)
+        if variable is not None:
+            return [self.turns.assigned([(variable, view)], [], statement)]
+        if isinstance(value, (t.Read, t.Table)) and not view.changes:
+            self.write.arrays[version] = view
             return []
-        if not isinstance(value, t.Item):
-            raise DraftError(statement.place, "this array is not translated", "use an argument, or a part of one")
-        view = self.write.view(value)
+        view = replace(view, pointer=self.write.first(view), nested=False)
         held = self._held_lengths(view, self._array_name(version), statement)
         kind = tuple(each.dtype for each in version.type or () if isinstance(each, types.Array))
         element = view.stored or self.numbers.name(kind)
         written = view.root is None or view.root in self.write.module.written(self.function)
         name = self._array_name(version)
         declared = cpp.Declare(f"{element if written else f'const {element}'}* const", [name], view.pointer)
-        view.pointer = cpp.Name(name)
-        self.write.arrays[version] = view
+        self.write.arrays[version] = replace(view, pointer=cpp.Name(name), changes=False)
         return [declared, held]
 
-    def _held_lengths(self, view: Array, name: str, statement: t.Let) -> cpp.Several:
+    def _in_turn(self, version: t.Version) -> Variable | None:
+        """The variable that is this array and others in turn."""
+        variable = self.write.variables.of.get(version)
+        return variable if variable in self.turns.of else None
+
+    def _held_lengths(self, view: Array, name: str, statement: t.Stmt) -> cpp.Several:
         """From now on a length of the view is a variable, declared with the view as soon as anything asks for it."""
         declared = cpp.Several([])
         known: dict[tuple[Extent, int], cpp.Expr] = {}
@@ -385,7 +400,7 @@ class Statements(Parts):
 
         def held(kind: Extent, dimension: int) -> cpp.Expr:
             found = known.get((kind, dimension)) or describe(kind, dimension)
-            if isinstance(found, cpp.CallTo):
+            if isinstance(found, (cpp.CallTo, cpp.Ternary)) or (view.changes and not isinstance(found, cpp.Literal)):
                 suffix = f"{kind.value}{dimension if view.dimensions > 1 else ''}"
                 own = self._name(f"{name}_{suffix}")
                 declared.body.append(cpp.Declare("const int64_t", [own], found, line=statement.place.line))

@@ -7,8 +7,11 @@ from numba import types
 
 from trifold.draft import cpp
 from trifold.draft import tree as t
+from trifold.draft.array_variables import ArrayVariables, Move, in_parallel
+from trifold.draft.arrays import Array
 from trifold.draft.expressions import Expressions, is_tuple
 from trifold.draft.libdevice import WITH_OUTPUTS
+from trifold.draft.origins import is_array
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Type
 from trifold.draft.variables import Variable
@@ -88,6 +91,7 @@ class Tuples:
 
     function: t.Function
     write: Expressions
+    turns: ArrayVariables
     result: Type | None
 
     def _name(self, wanted: str) -> str:
@@ -100,6 +104,12 @@ class Tuples:
         raise NotImplementedError
 
     def _assign(self, version: t.Version, value: cpp.Expr, statement: t.Stmt) -> cpp.Stmt:
+        raise NotImplementedError
+
+    def _alias(self, version: t.Version, value: t.Expr, statement: t.Stmt) -> list[cpp.Stmt]:
+        raise NotImplementedError
+
+    def _in_turn(self, version: t.Version) -> Variable | None:
         raise NotImplementedError
 
     # --------------------------------------------------------------------------------------------- variables
@@ -157,6 +167,8 @@ class Tuples:
 
     def _unpack(self, statement: t.Unpack) -> list[cpp.Stmt]:
         value, versions = statement.value, statement.versions
+        if any(is_array(version.type) for version in versions) and isinstance(value, t.TupleOf):
+            return self._unpack_arrays(versions, value.elements, statement)
         if isinstance(value, t.Call) and value.function in WITH_OUTPUTS:
             return self._unpack_outputs(versions, value, statement)
         if isinstance(value, t.Call) and value.callees is not None:
@@ -164,28 +176,31 @@ class Tuples:
         return self._in_parallel(versions, self.write.elements(value), statement)
 
     def _in_parallel(self, versions: list[t.Version], values: list[cpp.Expr], statement: t.Stmt) -> list[cpp.Stmt]:
-        """All values are computed before the first is assigned, which shows only if one of them reads a target."""
-        written: list[cpp.Stmt] = []
+        """All values are computed before the first is assigned."""
         pairs = [(version, value) for version, value in zip(versions, values, strict=True) if version.is_read]
-        targets: set[str] = set()
-        for version, value in pairs:
-            if targets & names_in(value):
-                # Keep the values of those that are read later.
-                return self._through_copies(pairs, statement)
-            targets.add(self._variable(version).name)
-            written.append(self._assign(version, value, statement))
-        return written
+        return in_parallel([self._move(*pair, statement) for pair in pairs], self._name)
 
-    def _through_copies(self, pairs: list[tuple[t.Version, cpp.Expr]], statement: t.Stmt) -> list[cpp.Stmt]:
-        copies: list[cpp.Stmt] = []
-        assigned: list[cpp.Stmt] = []
-        numbers = self.write.numbers
-        for version, value in pairs:
-            kind = self._variable(version).type
-            name = self._name(f"new_{version.name}")
-            copies.append(cpp.Declare(f"const {numbers.name(kind)}", [name], numbers.assigned(value, kind)))
-            assigned.append(self._assign(version, cpp.Name(name, type=kind, interval=version.interval), statement))
-        return [*copies, *assigned]
+    def _move(self, version: t.Version, value: cpp.Expr, statement: t.Stmt) -> Move:
+        assigned = self._assign(version, value, statement)
+        assert isinstance(assigned, (cpp.Assign, cpp.Declare))
+        return Move(assigned, self.write.numbers.name(self._variable(version).type))
+
+    def _unpack_arrays(self, versions: list[t.Version], values: list[t.Expr], statement: t.Unpack) -> list[cpp.Stmt]:
+        """Arrays, and perhaps numbers beside them."""
+        written: list[cpp.Stmt] = []
+        arrays: list[tuple[Variable, Array]] = []
+        numbers: list[Move] = []
+        for version, value in zip(versions, values, strict=True):
+            variable = self._in_turn(version)
+            if not version.is_read:
+                continue
+            if variable is not None:
+                arrays.append((variable, self.write.array(value)))
+            elif is_array(version.type):
+                written += self._alias(version, value, statement)
+            else:
+                numbers.append(self._move(version, self.write.value(value), statement))
+        return [*written, self.turns.assigned(arrays, numbers, statement)]
 
     def _unpack_call(self, versions: list[t.Version], call: t.Call, statement: t.Unpack) -> list[cpp.Stmt]:
         value = self.write.value(call)
@@ -256,15 +271,3 @@ class Tuples:
         for own, (kind, _) in zip(self.write.elements(value), members, strict=True):
             parts.append(own if isinstance(own, cpp.Literal) else numbers.convert(own, kind))
         return cpp.Braces(tuple(parts))
-
-
-def names_in(value: cpp.Expr) -> set[str]:
-    """The names that an expression reads."""
-    if isinstance(value, cpp.Name):
-        return {value.text}
-    found: set[str] = set()
-    for part in vars(value).values():
-        for each in part if isinstance(part, tuple) else (part,):
-            if isinstance(each, cpp.Expr):
-                found |= names_in(each)
-    return found

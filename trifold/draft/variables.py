@@ -118,6 +118,8 @@ def _require_type(join: t.Version, source: t.Version) -> None:
     """A variable of a wider type holds what is assigned; one that is also read in its own type would lose that."""
     if source.type == join.type or source.type is None or join.type is None:
         return
+    if all(_holds(wide, narrow, None) for wide, narrow in zip(join.type, source.type, strict=True)):
+        return
     if any(isinstance(each, types.BaseTuple | types.Array | types.Record) for each in join.type):
         raise DraftError(source.place, f"{join.name} is of different types by different ways")
 
@@ -170,6 +172,8 @@ def _holds(wide: types.Type, narrow: types.Type, interval: Interval | None) -> b
     """A variable of the wide type holds each value of the narrow one."""
     if wide == narrow:
         return True
+    if isinstance(wide, types.Array) and isinstance(narrow, types.Array):
+        return (wide.dtype, wide.ndim, wide.layout) == (narrow.dtype, narrow.ndim, "A")
     if isinstance(narrow, types.Integer | types.Boolean):
         bounds = interval or limits(narrow) or (0, 0)
         if isinstance(wide, types.Float):

@@ -35,6 +35,9 @@ class Views:
     def value(self, expression: t.Expr) -> cpp.Expr:
         raise NotImplementedError
 
+    def condition(self, expression: t.Expr) -> cpp.Expr:
+        raise NotImplementedError
+
     def table_name(self, table: t.Table) -> str:
         raise NotImplementedError
 
@@ -48,6 +51,8 @@ class Views:
             return self.fixed_array(cpp.Name(self.table_name(expression)), lengths, "constant")
         if isinstance(expression, t.Call) and expression.function is cuda.shared.array:
             return self.dynamic_shared(expression)
+        if isinstance(expression, t.Choice):
+            return self.chosen_array(expression)
         raise DraftError(expression.place, "this array is not translated here", "use the array by its own name")
 
     # --------------------------------------------------------------------------------------------- whole arrays
@@ -80,6 +85,33 @@ class Views:
 
         pointer = cpp.CallTo(f"trifold::dynamic_shared<{element}>", ())
         return Array(pointer, 1, describe, space="shared", bounded=False)
+
+    def chosen_array(self, choice: t.Choice) -> Array:
+        """One of two arrays."""
+        first, second = (self.array(each) for each in (choice.chosen, choice.otherwise))
+        if first.stored != second.stored:
+            raise DraftError(choice.place, "an array of a half type or another one is not translated", "write an if")
+        test = self.condition(choice.test)
+
+        def describe(kind: Extent, dimension: int) -> cpp.Expr:
+            extents = [each.extent(kind, dimension) for each in (first, second)]
+            if extents[0] == extents[1]:
+                return extents[0]
+            bounds = [each.interval for each in extents if each.interval is not None]
+            interval = (min(low for low, _ in bounds), max(high for _, high in bounds)) if len(bounds) == 2 else None
+            return cpp.Ternary(test, *extents, type=self.each(types.int64), interval=interval)
+
+        return Array(
+            cpp.Ternary(test, self.first(first), self.first(second)),
+            first.dimensions,
+            describe,
+            contiguous=first.contiguous and second.contiguous,
+            stored=first.stored,
+            root=None if None in (first.root, second.root) else first.root,
+            space=first.space if first.space == second.space else "passed",
+            bounded=first.bounded and second.bounded,
+            changes=first.changes or second.changes,
+        )
 
     # --------------------------------------------------------------------------------------------- views
 
@@ -135,6 +167,8 @@ class Views:
         return cpp.CallTo("trifold::slice_length", converted, type=int64, interval=(0, limit))
 
     def _product(self, left: cpp.Expr, right: cpp.Expr) -> cpp.Expr:
+        if isinstance(left, cpp.Literal) and isinstance(right, cpp.Literal):
+            return self._whole(int(left.value * right.value))
         return self.numbers.combine("*", left, right, self.each(types.int64), _times(left.interval, right.interval))
 
     def _whole(self, number: int) -> cpp.Literal:
@@ -174,7 +208,7 @@ class Views:
                 value = self._product(value, array.describe(Extent.stride, dimension))
             total = (
                 value
-                if total is None
+                if total is None or (isinstance(total, cpp.Literal) and total.value == 0)
                 else self.numbers.combine("+", total, value, int64, _plus(total.interval, value.interval))
             )
         return total
