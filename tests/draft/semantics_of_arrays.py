@@ -1,4 +1,4 @@
-"""What variables that are arrays mean, each of which may be several in turn; see semantics.py."""
+"""What arrays and their parts mean, and variables that are several arrays in turn; see semantics.py."""
 
 import numpy as np
 from numba import cuda, float64, int64
@@ -130,7 +130,76 @@ def an_array_is_kept(x, y, out):
     out[i] = kept[0] + len(kept) + 100 * len(row) + 10000 * len(a)
 
 
+@cuda.jit
+def counts_from_the_end(x, y, out):
+    i = cuda.grid(1)
+    square = cuda.local.array((3, 4), float64)
+    for k in range(12):
+        square[k // 4, k % 4] = x[i] + k
+    row = square[-1]
+    out[i] = x[-1] + 3 * square[-2, -3] + 7 * row[-4]
+
+
+@cuda.jit
+def slices_begin_anywhere(x, y, out):
+    i = cuda.grid(1)
+    part = x[y[i] :]
+    last = x[-3:]
+    square = cuda.local.array((3, 4), float64)
+    square[:] = 1.5
+    rows = square[y[i] : 2, y[i] :]
+    out[i] = len(part) + part[0] + last[2] + 100 * rows.shape[0] + 1000 * rows.shape[1]
+    far = x[y[i] * 40 :: 3]
+    out[i] += 10000 * far.size
+
+
+@cuda.jit
+def parts_of_dynamic_shared_memory(x, y, out):
+    i = cuda.grid(1)
+    half = y[0] + 20
+    memory = cuda.shared.array(0, float64)
+    low = memory[:half]
+    high = memory[half:]
+    low[i // 2] = x[i // 2 * 2]
+    high[i // 2] = 3
+    cuda.syncthreads()
+    out[i] = low[(i // 2 + 5) % 16] + high[i // 2]
+
+
+@cuda.jit
+def rows_are_unpacked(x, y, out):
+    i = cuda.grid(1)
+    square = cuda.local.array((8, 3), float64)
+    for k in range(24):
+        square[k // 3, k % 3] = x[i] * k
+    a, b, c = square[i % 8]
+    d, e = x[3:5]
+    out[i] = a + 10 * b - c + d * e
+
+
+@cuda.jit
+def elements_change_places(x, y, out):
+    i = cuda.grid(1)
+    held = cuda.local.array(5, int64)
+    for k in range(5):
+        held[k] = (k + i) % 5
+    k = i % 5
+    held[k], held[held[k]] = held[held[k]], held[k]
+    held[0], held[3] = held[3], held[0]
+    held[1], held[2], k = held[2] + k, held[1], held[0]
+    total = 0
+    for n in range(5):
+        total = total * 7 + held[n]
+    held[4], total, k = total, k, total
+    out[i] = total + held[4] + k
+
+
 _KERNELS = (
+    counts_from_the_end,
+    slices_begin_anywhere,
+    parts_of_dynamic_shared_memory,
+    rows_are_unpacked,
+    elements_change_places,
     arrays_change_places,
     three_arrays_change_places,
     an_array_is_chosen,

@@ -280,6 +280,15 @@ def functions_of_numpy_of_integers(x, y, out):
 
 
 @cuda.jit
+def operators_of_numpy(x, y, out):
+    i = cuda.grid(1)
+    byte, short = uint8(x[i]), np.int16(y[i])
+    out[i] = np.bitwise_and(byte, 7) + np.bitwise_or(x[i], y[i]) * 3 - np.bitwise_xor(byte, short)
+    out[i] += np.add(byte, byte) + np.multiply(short, np.int16(9000)) * 5 - np.subtract(byte, uint8(9))
+    out[i] += np.add(x[i], 0.5) + np.bitwise_and(x[i] > 2, y[i] > 2) * 1000
+
+
+@cuda.jit
 def words_for_floats(x, y, out):
     i = cuda.grid(1)
     best = -float("inf")
@@ -319,6 +328,7 @@ _OF_INTEGERS = (
     quotients_of_wide_words,
     larger_of_wide_words,
     functions_of_numpy_of_integers,
+    operators_of_numpy,
 )
 _OF_FLOATS = (
     mixed_types,

@@ -1,6 +1,8 @@
 """What tuples, sequences, parts of arrays, enumerations and arguments mean; see semantics.py."""
 
 import enum
+import operator
+from collections import namedtuple
 
 import numpy as np
 from numba import cuda, float32, float64
@@ -24,6 +26,8 @@ class Mode(enum.Enum):
 
 MODE = Mode.FAST
 _WAYS = ((1, 2), (3, 4), (5, 6))
+Model = namedtuple("Model", ["scale", "shift", "sizes"])
+MODEL = Model(0.5, 3, (2, 4))
 
 
 @cuda.jit
@@ -175,7 +179,58 @@ def vectors(x, y, out):
     out[i] = v.x + v.y * 2 + v.z * 3 + pair.x * pair.y + single.y - single.z
 
 
+@cuda.jit
+def pairs_are_looped_over(x, y, out):
+    i = cuda.grid(1)
+    total = 0
+    out[i] = 0
+    for down, right in ((-1, 0), (1, 0), (0, -1), (0, 1)):
+        if (i + down) % 3 == 0:
+            continue
+        total = total * 3 + down - 2 * right
+    for n, (first, second, third) in enumerate(((1, 2.5, y[i]), (4, 0.5, y[31 - i]))):
+        out[i] = out[i] * 0.5 + n * first * second - third
+    out[i] += total
+
+
+@cuda.jit
+def named_tuples(x, y, out):
+    i = cuda.grid(1)
+    out[i] = x[i] * MODEL.scale + MODEL.shift + MODEL.sizes[1] + MODEL[1]
+
+
+def folded_by(combine, start):
+    @cuda.jit(device=True)
+    def fold(values, n):
+        total = start
+        for k in range(n):
+            total = combine(total, values[k])
+        return total
+
+    return fold
+
+
+summed, joined = folded_by(operator.add, 0), folded_by(operator.xor, 7)
+
+
+@cuda.jit
+def functions_of_operators(x, y, out):
+    i = cuda.grid(1)
+    out[i] = summed(x, i) + joined(y, i) + operator.neg(y[i]) + operator.lt(x[i], y[i])
+
+
+@cuda.jit
+def characters(x, y, out):
+    i = cuda.grid(1)
+    c = y[i] + ord("d")
+    out[i] = c - ord("a") if ord("a") <= c <= ord("e") else max(ord("'"), c) + ord("\n")
+
+
 _OF_FLOATS = (
+    pairs_are_looped_over,
+    named_tuples,
+    functions_of_operators,
+    characters,
     enumerations,
     defaults,
     lambdas,

@@ -92,6 +92,13 @@ class Arithmetic:
             return self.assigned(value.operand, to)
         if isinstance(value, cpp.Literal) and all(isinstance(each, types.Float) for each in to):
             return value
+        if isinstance(value, cpp.Ternary):
+            parts = [
+                self.convert(each, to) if isinstance(each, cpp.Literal) and _floats(to) else each
+                for each in (value.chosen, value.otherwise)
+            ]
+            if all(each.type == to for each in parts):  # a number of that type, or one that is written out
+                return cpp.Ternary(value.test, *parts, type=to, interval=value.interval)
         if any(each == types.float16 or isinstance(each, types.Complex) for each in (*value.type, *to)):
             return self.convert(value, to)
         from_float = any(isinstance(each, types.Float) for each in value.type)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from trifold.draft import cpp
+from trifold.draft.tree import Type
 
 
 class Extent(Enum):
@@ -45,6 +46,7 @@ class Array:
     describe: Describe  # a stride, length or size
     contiguous: bool = True  # the last dimension has a stride of 1
     nested: bool = False  # a C++ array of several dimensions
+    element: Type | None = None  # of the elements in C++, where it is less than the array's type says
     stored: str | None = None  # the name of the element's type, where loads and stores convert
     root: int | None = None  # the number of the parameter
     fixed: tuple[int, ...] | None = None  # the lengths of a shared or local array

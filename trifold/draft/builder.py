@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 import operator
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from types import ModuleType
 from typing import Any
 
@@ -282,14 +282,39 @@ class Builder(Loops):
             return constant
         if called.value is divmod and len(arguments) == 2:
             return self._quotient_and_rest(arguments, place)
+        if called.value is ord and len(arguments) == 1:
+            return self._character(arguments[0], place)
         if called.value is pow and len(arguments) == 2:
             return t.Binary(place, operator.pow, self._expression(arguments[0]), self._expression(arguments[1]))
+        operated = self._operated(called.value, arguments, place)
+        if operated is not None:
+            return operated
         if called.value is print:
             return t.Call(
                 place, print, [self._printed(each) for each in arguments], {k.arg or "": called for k in keywords}
             )
         named = {str(k.arg): self._argument(k.value) for k in keywords}
         return t.Call(place, called.value, [self._argument(each) for each in arguments], named)
+
+    def _operated(self, function: Any, arguments: list[ast.expr], place: Place) -> t.Expr | None:
+        """A call of a function of the module operator."""
+        build: Callable[..., t.Expr] | None = None
+        match len(arguments):
+            case 1 if function in UNARY.values():
+                build = t.Unary
+            case 2 if function in BINARY.values():
+                build = t.Binary
+            case 2 if function in COMPARE.values():
+                return t.Compare(place, [function], [self._expression(each) for each in arguments])
+        return None if build is None else build(place, function, *(self._expression(each) for each in arguments))
+
+    def _character(self, node: ast.expr, place: Place) -> t.Constant:
+        """``ord("x")``."""
+        text = node.value if isinstance(node, ast.Constant) else getattr(self._expression(node), "value", None)
+        if not isinstance(text, str) or len(text) != 1:
+            raise DraftError(place, "ord is translated of a string of one character", "pass numbers to the kernel")
+        plain = " " <= text <= "~" and text not in "'\\"
+        return t.Constant(place, ord(text), None, f"'{text}'" if plain else None)
 
     def _printed(self, node: ast.expr) -> t.Expr:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -323,6 +348,8 @@ class Builder(Loops):
     def _attribute(self, base: t.Expr, name: str, place: Place) -> t.Expr:
         if isinstance(base, t.Constant) and base.of_enumeration and name == "value":
             return base
+        if isinstance(base, t.TupleOf) and name in base.fields:
+            return base.elements[base.fields.index(name)]
         if not isinstance(base, t.Known) or base.value in INDEX_STUBS:
             return t.Attribute(place, base, name)
         if not hasattr(base.value, name):
@@ -342,9 +369,12 @@ class Builder(Loops):
         if isinstance(value, np.ndarray) and value.size:
             return t.Table(place, value, name)
         if isinstance(value, tuple) and value:
-            elements = [self._known(each, "", place) for each in value]
+            fields: tuple[str, ...] = getattr(value, "_fields", ())  # of a named tuple
+            names = [f"{name}_{field}" for field in fields] or [""] * len(value)
+            elements = [self._known(each, own, place) for each, own in zip(value, names, strict=True)]
             if all(isinstance(each, (t.Constant, t.TupleOf)) for each in elements):
-                return t.TupleOf(place, [_unnamed(each) for each in elements], name)
+                made = elements if fields else [_unnamed(each) for each in elements]
+                return t.TupleOf(place, made, name, fields)
         return t.Known(place, value)
 
     def _member(self, member: enum.Enum, place: Place) -> t.Expr:

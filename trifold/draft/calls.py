@@ -21,6 +21,10 @@ class Calls(Views):
         count = len(call.signature[0].args)
         return [tuple(each.args[i] for each in call.signature) for i in range(count)]
 
+    @property
+    def boolean(self) -> Type:
+        return self.each(types.boolean)
+
     def call(self, name: str, call: t.Call) -> cpp.Expr:
         """A function that is overloaded, or takes what its arguments are converted to."""
         wanted = self._parameter_types(call)
@@ -46,6 +50,14 @@ class Calls(Views):
         if not of_integers:
             return self.numbers.convert(self.value(call.arguments[0]), call.type or kinds)
         return self.absolute(call) if of_integers == "abs" else self.call(of_integers, call)
+
+    def combined(self, sign: str, call: t.Call) -> cpp.Expr:
+        """One of NumPy's functions that is an operator: it computes in the type of its result, a narrow one too."""
+        assert call.type is not None
+        left, right = (self.numbers.convert(self.value(each), call.type) for each in call.arguments)
+        narrow = all(fits(limits(each), types.int32) for each in call.type)
+        kind = self.each(types.int32) if narrow and call.type != self.boolean else call.type
+        return self.numbers.convert(cpp.Infix(sign, left, right, type=kind), call.type)
 
     def selected(self, call: t.Call) -> cpp.Expr:
         """``cuda.selp``: both values are computed."""

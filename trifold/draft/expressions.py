@@ -73,10 +73,6 @@ class Expressions(Calls):
     def each(self, kind: types.Type) -> Type:
         return (kind,) * self.instances
 
-    @property
-    def boolean(self) -> Type:
-        return self.each(types.boolean)
-
     # --------------------------------------------------------------------------------------------- values
 
     def value(self, expression: t.Expr) -> cpp.Expr:
@@ -156,7 +152,7 @@ class Expressions(Calls):
                 name = self.module.constant(constant.name, number, narrow)
                 if name is not None:
                     return cpp.Name(name, type=self.each(narrow), interval=(number, number))
-            text = constant.text if constant.text and constant.text.lower().startswith("0x") else str(number)
+            text = constant.text if constant.text and constant.text.lower().startswith(("0x", "'")) else str(number)
             if text == str(number) and narrow == types.uint32:
                 narrow = types.int64  # C++'s type of a decimal literal
             if kind[0] == types.uint64 and narrow == types.uint64:
@@ -362,6 +358,16 @@ class Expressions(Calls):
             self.not_unpacked(expression)
         raise DraftError(expression.place, "this tuple is not unpacked", "assign its elements one by one")
 
+    def elements_of_array(self, expression: t.Expr, count: int) -> list[cpp.Expr]:
+        """The elements of an array of so many, which are assigned to variables."""
+        array = self.array(expression)
+        kind = tuple(each.dtype for each in expression.type or () if isinstance(each, types.Array))
+        indices = [
+            cpp.Literal(str(number), number, type=self.each(types.int32), interval=(number, number))
+            for number in range(count)
+        ]
+        return [self.loaded(array, self.element_at(array, [index], "read"), kind, None) for index in indices]
+
     def indexed(self, whole: cpp.Expr, kind: Type) -> list[cpp.Expr]:
         """The elements of an array that a tuple is kept in."""
         found: list[cpp.Expr] = []
@@ -390,7 +396,7 @@ class Expressions(Calls):
         """The number that an element is."""
         if array.stored is not None:
             return cpp.Cast(self.numbers.name(kind), element, type=kind, stored=array.stored)
-        return cpp.Index(element.base, element.indices, type=kind, interval=interval)  # type: ignore[attr-defined]
+        return cpp.Index(element.base, element.indices, type=array.element or kind, interval=interval)  # type: ignore[attr-defined]
 
     def _call(self, call: t.Call) -> cpp.Expr:
         if call.callees is not None:

@@ -124,6 +124,10 @@ class _Inference:
     def _unpack(self, versions: list[t.Version], value: t.Expr) -> None:
         if value.type is None:
             return
+        if all(isinstance(each, types.Array) and each.ndim == 1 for each in value.type):
+            for version in versions:
+                self._set(version, tuple(each.dtype for each in value.type))
+            return
         for each in value.type:
             if not isinstance(each, types.BaseTuple) or len(each) != len(versions):
                 raise DraftError(value.place, f"{len(versions)} variables cannot be assigned from {each}")

@@ -41,6 +41,17 @@ class _Counted:
                 yield target, ast.copy_location(item, target)
 
 
+def _columns(node: ast.expr, target: ast.expr) -> list[tuple[ast.expr, ast.expr]] | None:
+    """``for a, b in ((1, 2), (3, 4))`` as a loop over (1, 3) and (2, 4): each variable, and its values."""
+    if not isinstance(node, ast.Tuple) or not isinstance(target, ast.Tuple):
+        return None
+    rows = [each.elts for each in node.elts if isinstance(each, ast.Tuple)]
+    if not rows or len(rows) < len(node.elts) or {len(row) for row in rows} != {len(target.elts)}:
+        return None
+    columns = [ast.copy_location(ast.Tuple(list(column), ast.Load()), node) for column in zip(*rows, strict=True)]
+    return list(zip(target.elts, columns, strict=True))
+
+
 def _reading(name: ast.Name, at: ast.AST) -> ast.Name:
     return ast.copy_location(ast.Name(name.id, ast.Load()), at)
 
@@ -135,8 +146,13 @@ class Loops(Targets):
         """Notes what a target of the loop gets in each turn."""
         place = self.source.place(node)
         called = self._called_with(node)
+        columns = _columns(node, target)
+        if columns is not None:
+            for own, column in columns:
+                self._sequences(column, own, counted, assigned, before)
+            return
         if called is None:
-            counted.sequences.append(self._held_sequence(node, assigned, before))
+            counted.sequences.append(self._held_sequence(node, target, assigned, before))
             counted.targets.append(target)
             return
         function, call = called
@@ -158,11 +174,12 @@ class Loops(Targets):
             place, f"this loop over {function.__name__} is not translated", "loop over a variable for each sequence"
         )
 
-    def _held_sequence(self, node: ast.expr, assigned: set[str], before: list[t.Stmt]) -> ast.Name:
+    def _held_sequence(self, node: ast.expr, target: ast.expr, assigned: set[str], before: list[t.Stmt]) -> ast.Name:
         """The name of a sequence, which the loop's body does not assign."""
         if isinstance(node, ast.Name) and node.id not in assigned:
             return node
-        name = self._new_name(f"{node.id}_before" if isinstance(node, ast.Name) else "sequence", node)
+        wanted = f"{target.id}_values" if isinstance(target, ast.Name) else "sequence"
+        name = self._new_name(f"{node.id}_before" if isinstance(node, ast.Name) else wanted, node)
         before += self._assign(name, node, self.source.place(node), node.end_lineno or node.lineno)
         return name
 

@@ -256,6 +256,10 @@ def _of_numbers(of_floats: str, of_integers: str) -> Write:
     return lambda writer, call: writer.universal(of_floats, of_integers, call)
 
 
+def _of_sign(sign: str) -> Write:
+    return lambda writer, call: writer.combined(sign, call)
+
+
 def _atomic_call(name: str) -> Write:
     return lambda writer, call: writer.atomic(name, call)
 
@@ -321,6 +325,7 @@ OPERATIONS: dict[Any, Operation] = {
     **{each: Operation(_universal, _call_to(text)) for each, text in ufuncs.OF_FLOATS.items()},
     **{each: Operation(_universal, _call_to(text)) for each, text in ufuncs.OF_TESTS.items()},
     **{each: Operation(_universal, _of_numbers(*texts)) for each, texts in ufuncs.OF_NUMBERS.items()},
+    **{each: Operation(_universal, _of_sign(text)) for each, text in ufuncs.OF_SIGNS.items()},
     **{each: Operation(_vector, _call_to(text)) for each, text in vectors.MAKERS.items()},
     complex: Operation(_asked, lambda writer, call: writer.complex_of(call)),
     oracle.conjugate: Operation(_same, _call_to("trifold::conjugate")),

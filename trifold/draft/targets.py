@@ -88,21 +88,24 @@ class Targets:
 
     def _new_name(self, wanted: str, at: ast.expr) -> ast.Name:
         """A variable that the kernel's text does not have."""
-        name = wanted
+        name, number = wanted, 2
         while name in self.local:
-            name += "_"
+            name, number = f"{wanted}{number}", number + 1
         self.local.add(name)
         return ast.copy_location(ast.Name(name, ast.Load()), at)
 
     def _assign_parts(self, targets: list[ast.expr], value: ast.expr, place: Place, last: int) -> list[t.Stmt]:
         """``a[i], b = ...`` or ``(a, b), c = ...``: all values are computed, then assigned from left to right."""
+        direct = self._assign_directly(targets, value, place, last)
+        if direct is not None:
+            return direct
         in_order = any(
             isinstance(each, ast.Subscript | ast.Attribute) for target in targets for each in ast.walk(target)
         )
         names: list[ast.expr] = []
         for number, target in enumerate(targets):
-            direct = isinstance(target, ast.Name) and not in_order
-            names.append(target if direct else self._new_name(_part_name(target, number), target))
+            alone = isinstance(target, ast.Name) and not in_order
+            names.append(target if alone else self._new_name(_part_name(target, number), target))
         whole = ast.copy_location(ast.Tuple(names, ast.Store()), targets[0])
         built = self._assign(whole, value, place, last)
         for target, own in zip(targets, names, strict=True):
@@ -110,12 +113,42 @@ class Targets:
                 built += self._assign(target, own, place, last)
         return built
 
+    def _assign_directly(
+        self, targets: list[ast.expr], value: ast.expr, place: Place, last: int
+    ) -> list[t.Stmt] | None:
+        """One after the other, where no value reads what is assigned before; or two elements that change places."""
+        if not isinstance(value, ast.Tuple) or len(value.elts) != len(targets):
+            return None
+        pairs = list(zip(targets, value.elts, strict=True))
+        if any(isinstance(target, ast.Tuple | ast.List) for target in targets):
+            return None
+        if not any(_may_read(own, target) for n, (_, own) in enumerate(pairs) for target in targets[:n]):
+            return [each for target, own in pairs for each in self._assign(target, own, place, last)]
+        if len(pairs) == 2 and [ast.unparse(own) for _, own in pairs] == [ast.unparse(each) for each in targets[::-1]]:
+            name = self._new_name(f"old_{_base_name(targets[0])}", targets[0])
+            kept = self._assign(name, pairs[1][1], place, last)
+            return [*kept, *self._assign(*pairs[0], place, last), *self._assign(targets[1], name, place, last)]
+        return None
+
+
+def _may_read(value: ast.expr, target: ast.expr) -> bool:
+    """Whether a value may be another one after the target is assigned."""
+    if isinstance(target, ast.Name):
+        return target.id in t.read_names([value])
+    return any(isinstance(each, ast.Subscript | ast.Attribute | ast.Call) for each in ast.walk(value))
+
+
+def _base_name(target: ast.expr) -> str:
+    while isinstance(target, ast.Subscript | ast.Attribute):
+        target = target.value
+    return target.id if isinstance(target, ast.Name) else "value"
+
 
 def _part_name(target: ast.expr, number: int) -> str:
     """What a part of a tuple is called that is taken apart in turn."""
     if isinstance(target, ast.Tuple) and all(isinstance(each, ast.Name) for each in target.elts):
         return "_".join(each.id for each in target.elts if isinstance(each, ast.Name))
-    return f"new{number}"
+    return f"new_{_base_name(target)}" if isinstance(target, ast.Subscript | ast.Attribute) else f"new{number}"
 
 
 def _flattened(targets: list[ast.expr], value: ast.expr) -> tuple[list[ast.expr], list[ast.expr]] | None:

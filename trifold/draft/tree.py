@@ -140,11 +140,17 @@ class Slice(Expr):
     stop: Expr | None
     step: int = 1
 
+    @property
+    def is_whole(self) -> bool:
+        """``:``"""
+        return self.start is None and self.stop is None and self.step == 1
+
 
 @dataclass(eq=False)
 class TupleOf(Expr):
     elements: list[Expr]
     name: str | None = None  # of a constant outside of the kernel
+    fields: tuple[str, ...] = ()  # of a named tuple
 
 
 @dataclass(eq=False)

@@ -3,6 +3,8 @@ one type is a ``trifold::Array``."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from numba import types
 
 from trifold.draft import cpp
@@ -14,7 +16,7 @@ from trifold.draft.libdevice import WITH_OUTPUTS
 from trifold.draft.origins import is_array
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Type
-from trifold.draft.variables import Variable
+from trifold.draft.variables import Variable, narrowed
 
 
 def whole_results(kernel: t.Function) -> set[t.Function]:
@@ -145,9 +147,13 @@ class Tuples:
         """An array that is not written to."""
         numbers = self.write.numbers
         kind = tuple(each.dtype for each in version.type or () if isinstance(each, types.UniTuple))
+        intervals = [each.interval for each in parts]
+        if all(isinstance(each, cpp.Literal) for each in parts) and None not in intervals:
+            kind = narrowed(kind, (min(low for low, _ in intervals), max(high for _, high in intervals)))  # type: ignore[misc]
         elements = tuple(each if isinstance(each, cpp.Literal) else numbers.convert(each, kind) for each in parts)
         name = self._array_name(version)
-        self.write.arrays[version] = self.write.fixed_array(cpp.Name(name), (len(parts),), "local")
+        made = self.write.fixed_array(cpp.Name(name), (len(parts),), "local")
+        self.write.arrays[version] = replace(made, element=kind)
         return cpp.Declare(f"const {numbers.name(kind)}", [name], cpp.Braces(elements), f"[{len(parts)}]")
 
     def _as_variables(self, version: t.Version, elements: list[cpp.Expr]) -> list[cpp.Stmt]:
@@ -173,6 +179,9 @@ class Tuples:
             return self._unpack_outputs(versions, value, statement)
         if isinstance(value, t.Call) and value.callees is not None:
             return self._unpack_call(versions, value, statement)
+        if is_array(value.type):
+            elements = self.write.elements_of_array(value, len(versions))
+            return self._in_parallel(versions, elements, statement)
         return self._in_parallel(versions, self.write.elements(value), statement)
 
     def _in_parallel(self, versions: list[t.Version], values: list[cpp.Expr], statement: t.Stmt) -> list[cpp.Stmt]:

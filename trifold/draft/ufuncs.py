@@ -34,6 +34,11 @@ OF_NUMBERS: dict[Any, tuple[str, str]] = {
     np.square: ("trifold::power<2>", "trifold::power<2>"),
 }
 
+#: Those that are operators of C++.
+OF_SIGNS: dict[Any, str] = {
+    np.add: "+", np.bitwise_and: "&", np.bitwise_or: "|", np.bitwise_xor: "^", np.multiply: "*", np.subtract: "-",
+}  # fmt: skip
+
 OF_TESTS: dict[Any, str] = {np.isfinite: "isfinite", np.isinf: "isinf", np.isnan: "isnan"}
 
 _LEFT_OUT = set("egGOmMFD")  # half and extended floats, objects, times, complex numbers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from numba import cuda, types
@@ -13,6 +13,7 @@ from trifold.draft import tree as t
 from trifold.draft.arithmetic import Arithmetic
 from trifold.draft.arrays import Array, Describe, Extent
 from trifold.draft.operations import array_arguments, dtype_named, shape_of
+from trifold.draft.ranges import MOST_ELEMENTS
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Interval, Type
 
@@ -119,19 +120,20 @@ class Views:
         """A part of an array, which keeps some of its dimensions."""
         base = self.array(expression.base)
         indices = _complete(expression, base.dimensions)
-        starts: list[t.Expr | None] = [each.start if isinstance(each, t.Slice) else each for each in indices]
-        for each in indices:
-            if isinstance(each, t.Slice):
-                _require_start(each)
-        pointer = self._begin(base, indices, starts)
+        if all(isinstance(each, t.Slice) and each.is_whole for each in indices):
+            return base
+        pointer = self._begin(base, indices)
         kept = [d for d, each in enumerate(indices) if isinstance(each, t.Slice)]
         slices = [each for each in indices if isinstance(each, t.Slice)]
         contiguous = bool(kept) and kept[-1] == base.dimensions - 1 and base.contiguous and slices[-1].step == 1
-        describe = self._described(base, kept, slices)
+        starts = [self._start(base, d, each) for d, each in zip(kept, slices, strict=True)]
+        describe = self._described(base, kept, slices, starts)
         made = replace(base, pointer=pointer, dimensions=len(kept), describe=describe, contiguous=contiguous)
         return replace(made, nested=False, fixed=None)
 
-    def _described(self, base: Array, kept: list[int], slices: list[t.Slice]) -> Describe:
+    def _described(
+        self, base: Array, kept: list[int], slices: list[t.Slice], starts: list[cpp.Expr | None]
+    ) -> Describe:
         """Strides and lengths of a view."""
         int64 = self.each(types.int64)
 
@@ -144,7 +146,7 @@ class Views:
                     stride = base.describe(kind, kept[dimension])
                     return stride if own.step == 1 else self._product(stride, self._whole(own.step))
                 case Extent.length:
-                    return self._length(base.describe(kind, kept[dimension]), own)
+                    return self._length(base.describe(kind, kept[dimension]), own, starts[dimension])
             product = describe(Extent.length, 0)
             for other in range(1, len(kept)):
                 product = self._product(product, describe(Extent.length, other))
@@ -152,16 +154,16 @@ class Views:
 
         return describe
 
-    def _length(self, whole: cpp.Expr, part: t.Slice) -> cpp.Expr:
+    def _length(self, whole: cpp.Expr, part: t.Slice, start: cpp.Expr | None) -> cpp.Expr:
         """Of a slice, as Python clips it."""
-        if part.start is None and part.stop is None and part.step == 1:
+        if part.is_whole:
             return whole
         int64 = self.each(types.int64)
         ends = [
-            self._whole(0) if part.start is None else self.value(part.start),
+            self._whole(0) if start is None else start,
             whole if part.stop is None else self.value(part.stop),
         ]
-        limit = whole.interval[1] if whole.interval else 2**47
+        limit = whole.interval[1] if whole.interval else MOST_ELEMENTS
         arguments = [whole, *ends, *([] if part.step == 1 else [self._whole(part.step)])]
         converted = tuple(self.numbers.assigned(each, int64) for each in arguments)
         return cpp.CallTo("trifold::slice_length", converted, type=int64, interval=(0, limit))
@@ -182,19 +184,38 @@ class Views:
 
     # --------------------------------------------------------------------------------------------- elements
 
-    def _offset(self, array: Array, indices: list[t.Expr | None]) -> cpp.Expr | None:
-        return self.offset_of(array, [None if index is None else self._index(index) for index in indices])
+    def _start(self, base: Array, dimension: int, part: t.Slice) -> cpp.Expr | None:
+        """Where a slice begins, as Python counts and clips it; None: at 0."""
+        if part.start is None:
+            return None
+        start, int64 = self.value(part.start), self.each(types.int64)
+        known = part.start.interval
+        if known is not None and known[0] >= 0:
+            return start
+        if not base.bounded:  # as every index of dynamic shared memory, it must not be negative
+            if known is not None and known[1] < 0:
+                self._refuse_from_end(part.start)
+            return start
+        length = base.describe(Extent.length, dimension)
+        arguments = tuple(self.numbers.convert(each, int64) for each in (length, start))
+        limit = length.interval[1] if length.interval else MOST_ELEMENTS
+        return cpp.CallTo("trifold::slice_start", arguments, type=int64, interval=(0, limit))
 
-    def _begin(self, base: Array, indices: list[t.Expr], starts: list[t.Expr | None]) -> cpp.Expr:
+    def _begin(self, base: Array, indices: list[t.Expr]) -> cpp.Expr:
         """The address of a view's first element."""
+        fixed = [None if isinstance(each, t.Slice) else self._index(base, d, each) for d, each in enumerate(indices)]
+        starts = [self._start(base, d, each) if isinstance(each, t.Slice) else None for d, each in enumerate(indices)]
         pointer = self.first(base)
-        if self.module.simulated and base.bounded:
-            fixed = [None if isinstance(each, t.Slice) else self._index(each) for each in indices]
+        *rows, last = fixed
+        if base.nested and not self.module.simulated and last is None and None not in rows:  # a row
+            pointer = cpp.Index(base.pointer, tuple(each for each in rows if each is not None))
+            offset = starts[-1]
+        elif self.module.simulated and base.bounded:
             if any(each is not None for each in fixed):
                 pointer = self._simulated(base, fixed, "view")
-            # A slice may begin at the array's end.
-            starts = [each.start if isinstance(each, t.Slice) else None for each in indices]
-        offset = self._offset(base, starts)
+            offset = self.offset_of(base, starts)  # a slice may begin at the array's end
+        else:
+            offset = self.offset_of(base, [a if a is not None else b for a, b in zip(fixed, starts, strict=True)])
         return pointer if offset is None else cpp.Infix("+", pointer, offset)
 
     def offset_of(self, array: Array, indices: list[cpp.Expr | None]) -> cpp.Expr | None:
@@ -213,14 +234,25 @@ class Views:
             )
         return total
 
-    def _index(self, index: t.Expr) -> cpp.Expr:
-        if index.interval is not None and index.interval[1] < 0 and not self.module.simulated:
-            raise DraftError(
-                index.place,
-                "a negative index, with which Python counts from the end, is not translated",
-                "write the index from the front, such as x.shape[0] - 1",
-            )
+    def _refuse_from_end(self, index: t.Expr) -> NoReturn:
+        raise DraftError(
+            index.place, "a negative index counts from the end, which dynamic shared memory does not tell", "pass it"
+        )
+
+    def _index(self, array: Array, dimension: int, index: t.Expr) -> cpp.Expr:
+        """An index from the front: one that is known to be negative counts from the end."""
         value = self.value(index)
+        if index.interval is not None and index.interval[1] < 0 and not self.module.simulated:
+            if not array.bounded:
+                self._refuse_from_end(index)
+            length = array.describe(Extent.length, dimension)
+            if isinstance(length, cpp.Literal) and isinstance(value, cpp.Literal):
+                return self._whole(int(length.value + value.value))
+            interval = _plus(length.interval, index.interval)
+            if isinstance(value, cpp.Literal):
+                value = self._whole(-int(value.value))
+                return self.numbers.combine("-", length, value, self.each(types.int64), interval)
+            return self.numbers.combine("+", length, value, self.each(types.int64), interval)
         return self.numbers.convert(value, self.each(types.int32)) if value.type == self.each(types.boolean) else value
 
     def element(self, base: t.Expr, indices: list[t.Expr], access: str) -> tuple[cpp.Expr, Array]:
@@ -230,7 +262,7 @@ class Views:
             indices = list(indices[0].elements)
         if len(indices) != array.dimensions:
             raise DraftError(base.place, f"{len(indices)} indices of an array of {array.dimensions} dimensions")
-        return self.element_at(array, [self._index(index) for index in indices], access), array
+        return self.element_at(array, [self._index(array, d, each) for d, each in enumerate(indices)], access), array
 
     def element_at(self, array: Array, indices: list[cpp.Expr], access: str) -> cpp.Expr:
         if self.module.simulated and array.bounded:
@@ -239,6 +271,12 @@ class Views:
             return cpp.Index(array.pointer, tuple(indices))
         offset = self.offset_of(array, list(indices))
         assert offset is not None
+        match array.pointer:
+            case cpp.Infix(operator="+", left=pointer, right=start):  # of a view that has no name
+                zero = isinstance(offset, cpp.Literal) and offset.value == 0
+                both = _plus(start.interval, offset.interval)
+                whole = start if zero else self.numbers.combine("+", start, offset, self.each(types.int64), both)
+                return cpp.Index(pointer, (whole,))
         return cpp.Index(array.pointer, (offset,))
 
     def _simulated(self, array: Array, indices: list[cpp.Expr | None], access: str) -> cpp.Expr:
@@ -275,13 +313,6 @@ def _complete(expression: t.Item, dimensions: int) -> list[t.Expr]:
     if len(indices) == 1 and isinstance(indices[0], t.TupleOf):
         indices = list(indices[0].elements)
     return [*indices, *(t.Slice(expression.place, None, None) for _ in range(dimensions - len(indices)))]
-
-
-def _require_start(part: t.Slice) -> None:
-    if part.start is not None and (part.start.interval is None or part.start.interval[0] < 0):
-        raise DraftError(
-            part.place, "a slice may begin before the array, where Python counts from its end", "index the array"
-        )
 
 
 def _times(a: Interval | None, b: Interval | None) -> Interval | None:

@@ -159,7 +159,13 @@ __device__ __forceinline__ bool in_range(int64_t i, int64_t stop, int64_t step) 
   return step > 0 ? i < stop : step < 0 && i > stop;
 }
 
-// The length of a[start:stop:step] for an array of this length: both ends are clipped to it, and a negative stop counts
+// Where a[start:] begins, of an array of this length: a start below 0 counts from the end.
+__device__ __forceinline__ int64_t slice_start(int64_t length, int64_t start) {
+  if (start < 0) start += length;
+  return start < 0 ? 0 : start < length ? start : length;
+}
+
+// The length of a[start:stop:step], of an array of this length: both ends are clipped to it, and a stop below 0 counts
 // from the end.
 __device__ __forceinline__ int64_t slice_length(int64_t length, int64_t start, int64_t stop, int64_t step = 1) {
   if (stop < 0) stop = stop + length < 0 ? 0 : stop + length;
