@@ -24,7 +24,7 @@ __device__ __forceinline__ void load_tile(trifold::compute_t<T>* tile, int64_t t
     const int k = along_k ? element % STEP : element / TILE;
     const bool inside = first_i + i < size && first_k + k < inner;
     tile[k * tile_stride + i] =
-        inside ? C(matrix[(first_i + i) * matrix_stride0 + (first_k + k) * matrix_stride1]) : 0.0;
+        inside ? C(matrix[(first_i + i) * matrix_stride0 + (first_k + k) * matrix_stride1]) : C(0.0);
   }
 }
 

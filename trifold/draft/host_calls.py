@@ -1,0 +1,155 @@
+"""Calls in a launch function: of what bindings have, of its helpers, and of methods."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from trifold.draft import cpp
+from trifold.draft import host_values as v
+from trifold.draft.host_facts import HostFacts
+from trifold.draft.refusal import DraftError
+
+
+@dataclass
+class Returned:
+    value: Any
+
+
+class HostCalls(HostFacts):
+    """Mixed into the executor."""
+
+    frames: list[tuple[str, int]]
+    depth: int
+
+    def statements(self, nodes: Sequence[ast.stmt], into: list[cpp.Stmt]) -> Returned | None:
+        raise NotImplementedError
+
+    def _tree(self, function: FunctionType) -> ast.FunctionDef:
+        raise NotImplementedError
+
+    def called(self, function: Any, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+        if isinstance(function, v.Method):
+            return _with_dtype_of(self.method(function, arguments, keywords, node), (function.owner,))
+        if isinstance(function, v.Either) and len(arguments) == 1 and not keywords:
+            precision = _precision(function)
+            if precision is not None:
+                return self.rounded(precision, v.number(arguments[0]))
+        if isinstance(function, v.Either):
+            raise DraftError(
+                self.place(node), "which function this calls is decided by the call", "choose a value instead"
+            )
+        from trifold.draft.host_functions import HANDLERS  # which are functions of this class
+
+        handler: Any = HANDLERS.get(function) if not isinstance(function, v.Local) else None
+        if handler is not None:
+            return _with_dtype_of(handler(self, arguments, keywords, node), arguments)
+        if isinstance(function, v.Local):
+            return self.inlined(function.tree, self.frames[-1], function.names, {}, arguments, keywords, node)
+        if isinstance(function, FunctionType):
+            tree = self._tree(function)
+            frame = self.frames.pop()
+            defaults = _defaults(function)
+            return self.inlined(tree, frame, {}, defaults, arguments, keywords, node, function.__globals__)
+        if isinstance(getattr(function, "__self__", None), (dict, int, float, list)):
+            found = function(*arguments, **keywords)
+            return tuple(found) if isinstance(found, type({}.items())) else found
+        plain = function in (len, sum, tuple, str, int, float, bool, abs, range, list, *vars(math).values())
+        if plain and not any(_symbolic(each) for each in (*arguments, *keywords.values())):
+            return function(*arguments, **keywords)
+        name = getattr(function, "__name__", str(function))
+        raise DraftError(self.place(node), f"{name} in a launch function is not translated")
+
+    def inlined(
+        self,
+        tree: ast.FunctionDef,
+        frame: tuple[str, int],
+        names: dict[str, Any],
+        defaults: dict[str, Any],
+        arguments: Sequence[Any],
+        keywords: dict[str, Any],
+        node: ast.AST,
+        outer: dict[str, Any] | None = None,
+    ) -> Any:
+        """What a helper does, written where it is called."""
+        if self.depth > 12:
+            raise DraftError(self.place(node), "helpers that call each other are not translated")
+        signature = tree.args
+        plain = [each.arg for each in signature.args]
+        bound: dict[str, Any] = {**defaults, **dict(zip(plain, arguments, strict=False))}
+        if signature.vararg is not None:
+            bound[signature.vararg.arg] = tuple(arguments[len(plain) :])
+        known = {*plain, *(each.arg for each in signature.kwonlyargs)}
+        if signature.kwarg is not None:
+            bound[signature.kwarg.arg] = {k: w for k, w in keywords.items() if k not in known}
+        bound |= {k: w for k, w in keywords.items() if k in known}
+        saved = self.names, self.globals, self.frames
+        self.names, self.frames = {**names, **bound}, [*self.frames, frame]
+        if outer is not None:
+            self.globals = outer | vars(__import__("builtins"))
+        self.depth += 1
+        into = self.into
+        try:
+            done = self.statements(tree.body, into)
+        finally:
+            self.depth -= 1
+            self.names, self.globals, self.frames = saved
+            self.into = into
+        return None if done is None else done.value
+
+    def method(self, method: v.Method, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+        owner, name = method.owner, method.name
+        if isinstance(owner, v.Tensor):
+            from trifold.draft.host_tensors import METHODS  # which are functions of this class
+
+            found: Any = METHODS.get(name)
+            if found is None:
+                raise DraftError(self.place(node), f"Tensor.{name} is not translated in a launch function")
+            return found(self, owner, arguments, keywords, node)
+        if isinstance(owner, v.Number):
+            bits = cpp.CallTo("trifold::bit_length", (owner.expr,), type=v.INT, interval=(0, 63))
+            return v.Number(bits, v.INT, (0, 63))
+        if isinstance(owner, v.Text) and name == "removeprefix" and owner.parts and owner.parts[0] == arguments[0]:
+            return v.Text(owner.parts[1:])
+        if isinstance(owner, v.Shape) and name == "numel":
+            return self.product(owner, node)
+        if isinstance(owner, str):
+            return getattr(owner, name)(*arguments, **keywords)
+        raise DraftError(self.place(node), f".{name} is not translated in a launch function")
+
+
+def _defaults(function: FunctionType) -> dict[str, Any]:
+    return {
+        name: each.default
+        for name, each in inspect.signature(function).parameters.items()
+        if each.default is not inspect.Parameter.empty
+    }
+
+
+def _with_dtype_of(made: Any, origins: Sequence[Any]) -> Any:
+    """A tensor whose dtype is not known yet has that of the one that it is made of."""
+    if isinstance(made, v.Tensor) and made.known is None and made.like is None:
+        made.like = next((each for each in origins if isinstance(each, v.Tensor) and each is not made), None)
+    return made
+
+
+def _precision(function: v.Either) -> v.Precision | None:
+    """The float type of NumPy's that the key's dtype chooses; None: it is none."""
+    known = function.test.of_dtype
+    if (function.chosen, function.otherwise) != (np.float64, np.float32) or known is None:
+        return None
+    return v.Precision(function.test.expr, tuple(types.float64 if each else types.float32 for each in known))
+
+
+def _symbolic(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(_symbolic(each) for each in value)
+    return isinstance(value, (v.Number, v.Tensor, v.Shape, v.Text, v.DtypeOf, v.Output, v.DeviceOf))

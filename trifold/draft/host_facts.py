@@ -1,0 +1,58 @@
+"""What a launch function's checks tell of its tensors."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from trifold.draft import cpp
+from trifold.draft import host_values as v
+from trifold.draft.host_conditions import call, text_of
+from trifold.draft.host_parts import HostParts
+
+
+class HostFacts(HostParts):
+    """Mixed into the executor."""
+
+    function: Any  # the launch function
+    earlier: dict[str, v.Tensor]
+    arguments: dict[str, Any]
+    into: list[cpp.Stmt]
+
+    def message_part(self, part: str | cpp.Expr) -> cpp.Expr:
+        raise NotImplementedError
+
+    def learn(self, facts: tuple[v.Fact, ...]) -> None:
+        for fact in facts:
+            if fact.dtypes is not None:
+                self.set_dtypes(fact.tensor, fact.dtypes)
+            if fact.sizes is not None and fact.tensor.dtypes is None:
+                self.set_sizes(fact.tensor, fact.sizes)
+            if fact.dimensions is not None:
+                for each in (fact.tensor, *fact.tensor.same_shape):
+                    each.dimensions = fact.dimensions
+            if fact.given:
+                self.give(fact.tensor)
+
+    def set_dtypes(self, tensor: v.Tensor, dtypes: v.Dtypes) -> None:
+        if self.key is None and len(dtypes) > 1:
+            self.key, self.key_dtypes = tensor, dtypes
+            self.expect_earlier(tensor)
+        tensor.known = dtypes * len(self.key_dtypes or (0,)) if len(dtypes) == 1 else dtypes
+
+    def expect_earlier(self, key: v.Tensor) -> None:
+        for name, tensor in self.arguments.items():
+            known = self.earlier.get(name)
+            if known is None or tensor is key or not isinstance(tensor, v.Tensor) or not tensor.present:
+                continue
+            if tensor.dtypes is not None:
+                continue
+            if known.dtypes is None or len(known.dtypes) != len(self.key_dtypes) or known.dtypes == self.key_dtypes:
+                continue
+            dtype = self.dtype_code(v.DtypeOf(known.dtypes), ast.Constant(None))
+            test = cpp.Infix("==", call("trifold::dtype_code", tensor.expr), dtype, type=v.BOOL)
+            message = f"{self.function.__name__}: {name} must be of the dtype that the forward function gives it, not "
+            words = cpp.Name(f"trifold::Dtype{{{text_of(tensor.expr)}}}")
+            self.into.append(cpp.Run(cpp.CallTo("trifold::check", (test, self.message_part(message), words))))
+            tensor.known = known.dtypes
+            tensor.dimensions = tensor.dimensions or known.dimensions
