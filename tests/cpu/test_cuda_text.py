@@ -108,10 +108,14 @@ REFUSED = {
         "__global__ void k(int depth) {\n  if (depth > 0) k(depth - 1);\n}",
         2,
     ),
-    "<curand_kernel.h>": ("#include <cuda_runtime.h>\n#include <curand_kernel.h>", 2),
+    "cuRAND's host API": ("#include <curand.h>\nvoid f() { curandCreateGenerator(&g, CURAND_RNG_PSEUDO_DEFAULT); }", 2),
+    "a generator of cuRAND's quasi-random numbers": (
+        "#include <curand_kernel.h>\n__device__ curandStateSobol32_t s;",
+        2,
+    ),
     "<cub/cub.cuh>": ("#include <cub/cub.cuh>", 1),
     "<torch/extension.h>": ("\n#include <torch/extension.h>", 2),
-    "cudaGraphLaunch": ("void f() {\n  cudaGraphLaunch(graph, stream);\n}", 2),
+    "cudaGraphAddMemAllocNode": ("void f() {\n  cudaGraphAddMemAllocNode(&node, graph, 0, 0, &params);\n}", 2),
     "this launch cannot be read": ("#define OPEN k<<<1\nvoid f() { OPEN, 2>>>(x); }", 1),
 }
 

@@ -45,7 +45,7 @@ def refused_header(name: str, *, torch: bool) -> str:
     """The replacement of an ``#include`` of a header that the CPU lacks; "" if it has it. ``torch``: refuses torch's
     too."""
     if _LIBRARY_HEADER.fullmatch(name):
-        hint = ": <trifold/philox.cuh> has random numbers" if name.startswith("curand") else ""
+        hint = ": <curand_kernel.h> has what the CPU has of cuRAND" if name.startswith("curand") else ""
         return f'#pragma GCC error "<{name}> is not there on the CPU{hint}"'
     if TORCH_HEADER.fullmatch(name) and not torch:
         return f'#pragma GCC error "<{name}>: run the kernels of an extension of torch with trifold.cpu.RawKernel"'

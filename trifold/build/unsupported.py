@@ -73,7 +73,18 @@ FEATURES = (
         "another way in #else",
         in_text=True,
     ),
-    Feature("cuRAND", re.compile(r"<curand|\bcurand\w*\s*\("), "draw with <trifold/philox.cuh> instead"),
+    Feature(
+        "cuRAND's host API",
+        re.compile(r"\bcurand(?:Create|Destroy|Generate|Set|Get)\w*\s*\("),
+        "draw in a kernel, with <curand_kernel.h>",
+        in_text=True,
+    ),
+    Feature(
+        "a generator of cuRAND's quasi-random numbers or its Mersenne twister",
+        re.compile(r"\bcurandState(?:Scrambled)?(?:Sobol|Mtgp)\w+|\bcurandDirectionVectors\w+"),
+        "use XORWOW, Philox or MRG32k3a",
+        in_text=True,
+    ),
     Feature("a launch with <<<...>>>", re.compile(r"<<<"), "launch with trifold::launch<kernel>(...) instead"),
 )
 
