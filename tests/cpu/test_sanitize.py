@@ -43,6 +43,7 @@ def test_one_element_too_far_is_found_at_its_line(capfd: pytest.CaptureFixture[s
         ("sampling", (), "launched 1, mean 3.0, standard deviation 2.0\n"),
         ("reduction", ("synchronised",), "128 128 128 128\n"),
         ("waiting", (), "0 wrong\n"),
+        ("objects", (), "308 8, blocks of 64: 32\n5 cudaSuccess\n"),
         ("api", (), ""),
         ("mistakes", (), ""),
     ],
@@ -158,6 +159,13 @@ def test_a_mistake_is_told(mistake: Mistake, capfd: pytest.CaptureFixture[str]) 
     fails = (mistake.finding is not None and mistake.severity == "error") or mistake.problem != ""
     assert report.exit_status == int(fails)
     assert capfd.readouterr().out == mistake.prints
+
+
+def test_a_failed_assertion_is_an_error_that_stays(capfd: pytest.CaptureFixture[str]) -> None:
+    report = sanitize(PROGRAMS / "objects.cu", ["fails"])
+    (problem,) = report.problems
+    assert "a failed assertion, cube[memory.pitch * (memory.ysize * 2 + 3) + 31] == value" in problem
+    assert capfd.readouterr().out.endswith("5 cudaErrorAssert\n")
 
 
 def test_after_a_mistake_the_program_can_go_on(capfd: pytest.CaptureFixture[str]) -> None:

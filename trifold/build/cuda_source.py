@@ -22,13 +22,14 @@ _ALIGNMENT = re.compile(rb"\b__align__[ \t]*\([^()\n]*\)")
 class Kernel:
     """A ``__global__`` function as its text has it: ``parameters`` are their names, "" where one has none;
     ``namespaces`` the named ones that it is in, the outermost first; ``cluster`` the extents of its
-    ``__cluster_dims__``."""
+    ``__cluster_dims__``; ``references``: which parameters are references."""
 
     name: str
     parameters: tuple[str, ...]
     template: bool
     namespaces: tuple[str, ...] = ()
     cluster: str = ""
+    references: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,10 +106,12 @@ class SourceFile:
             if name is not None and parameters is not None:
                 inside = self.masked[parameters.start_byte + 1 : parameters.end_byte - 1]
                 template = function.parent is not None and function.parent.type == "template_declaration"
-                names = tuple(map(_parameter_name, _split(inside)))
+                declared = _split(inside)
+                names = tuple(map(_parameter_name, declared))
+                references = tuple(b"&" in each.partition(b"=")[0] for each in declared)
                 dims = CLUSTER_CONSTANT.search(self.masked, parameters.end_byte, function.end_byte)
                 cluster = "" if dims is None else dims[1].decode()
-                yield Kernel(self.text(name), names, template, tuple(self._namespaces(function)), cluster)
+                yield Kernel(self.text(name), names, template, tuple(self._namespaces(function)), cluster, references)
 
     def _namespaces(self, node: Node) -> list[str]:
         """The names of the scopes around a node, outermost first."""
@@ -185,6 +188,24 @@ class SourceFile:
         """The name of the called function; "" if the node is not a call."""
         callee = node.child_by_field_name("function") if node.type == "call_expression" else None
         return "" if callee is None else self.text(callee)
+
+    def given_to_graph(self, node: Node) -> Node | None:
+        """The kernel, where a node is what gives one to ``cudaKernelNodeParams``; else None."""
+        if node.type == "assignment_expression":
+            left = node.child_by_field_name("left")
+            field = left.child_by_field_name("field") if left is not None else None
+            return node.child_by_field_name("right") if field is not None and self.text(field) == "func" else None
+        if node.type == "initializer_pair":
+            designator = node.child_by_field_name("designator")
+            is_kernel = designator is not None and self.text(designator) == ".func"
+            return node.child_by_field_name("value") if is_kernel else None
+        if node.type != "declaration":
+            return None
+        kind, declared = node.child_by_field_name("type"), node.child_by_field_name("declarator")
+        value = declared.child_by_field_name("value") if declared is not None else None
+        if kind is None or value is None or self.text(kind) != "cudaKernelNodeParams":
+            return None
+        return value.named_children[0] if value.named_children else None
 
     def apply(self, edits: list[Edit]) -> str:
         """The text with the edits; edits inside a removed part are dropped."""

@@ -168,10 +168,17 @@ def _launches(content: bytes, nodes: list[Node], kernels: dict[str, Kernel], shi
         for argument in given:
             if content[argument.start_byte : argument.end_byte] == b"NULL":  # an integer, for a template
                 yield Edit(argument.start_byte + shift, argument.end_byte + shift, "nullptr")
+        for argument, is_reference in zip(given, kernels[base].references if base in kernels else (), strict=False):
+            if is_reference:
+                yield Edit(argument.start_byte + shift, argument.start_byte + shift, "::trifold::host::by_reference(")
+                yield Edit(argument.end_byte + shift, argument.end_byte + shift, ")")
 
 
 def _untyped_kernel_edits(file: SourceFile) -> Iterator[Edit]:
-    """Passes kernels with their own type instead of ``void*``: launch functions derive the parameters from it."""
+    """Kernels that are passed as ``void*``: the functions that launch them read their parameters off their types."""
+    for node in filter(None, map(file.given_to_graph, file.nodes)):
+        if cast := _AS_POINTER.fullmatch(file.text(node)):
+            yield Edit(node.start_byte, node.end_byte, cast["kernel"])
     for node in file.nodes:
         name, arguments = file.calls(node), node.child_by_field_name("arguments")
         if name not in _LAUNCHING or arguments is None:
@@ -191,5 +198,5 @@ def _bounds_edits(file: SourceFile, *, by_name: bool) -> Iterator[Edit]:
     """Compares the blocks of launches with the kernel's bounds. A launch by ``<<<…>>>`` does not know the kernel
     instance: there, each thread compares. (Such builds are always checked ones.)"""
     for place, bounds in launch_bounds.kernels(file.masked.decode("latin-1")):
-        compare = f" ::trifold::host::require_launch_bounds(::trifold::host::launch_bounds({bounds}));"
-        yield Edit(place, place, launch_bounds.constant(bounds) if by_name else compare)
+        compare = " ::trifold::host::require_launch_bounds(trifold_launch_bounds);"
+        yield Edit(place, place, launch_bounds.constant(bounds) + ("" if by_name else compare))

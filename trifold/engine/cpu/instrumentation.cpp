@@ -333,8 +333,6 @@ void __ubsan_handle_type_mismatch_v1(void* data, uintptr_t address) {
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
-void __tsan_vptr_update(void**, void*) {}
-void __tsan_vptr_read(void**) {}
 void __tsan_atomic_signal_fence(int) {}
 void __tsan_atomic_thread_fence(int) {
   trifold::host::fence(trifold::host::Scope::device);
@@ -360,6 +358,12 @@ TRIFOLD_ACCESS(unaligned_, 4, false)
 TRIFOLD_ACCESS(unaligned_, 8, false)
 TRIFOLD_ACCESS(unaligned_, 16, false)
 #undef TRIFOLD_ACCESS
+// A constructor's or destructor's write of the pointer to the virtual functions; a call reads it like any member.
+void __tsan_vptr_update(void** p, void*) {
+  if (is_surely_own(p)) return;
+  checked_access(p, sizeof *p, AccessType::write, true, __builtin_return_address(0));
+}
+void __tsan_vptr_read(void**) {}
 
 #define TRIFOLD_VOLATILE(width)                                              \
   void __tsan_volatile_read##width(void* p) {                                \

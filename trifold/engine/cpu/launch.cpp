@@ -131,7 +131,7 @@ void execute(engine::Launch& launch, HostFront& front) {
     throw LaunchEnded(fault.finding.message);
   } catch (const engine::TooManyBlocks& mistake) {
     fibers().reclaim();
-    throw RefusedLaunch(Error::cooperative_launch_too_large, mistake.problem + "; " + mistake.remedy);
+    throw FailedLaunch(Error::cooperative_launch_too_large, mistake.problem + "; " + mistake.remedy);
   } catch (const engine::LaunchMistake& mistake) {
     fibers().reclaim();
     refuse(mistake);
@@ -267,13 +267,13 @@ namespace {
 
 // The running thread ends with an error, as if the kernel had thrown it. (No object here outlives this: the stack that
 // it is called on is left. It cannot be thrown: assert() calls a function that throws nothing.)
-Fiber& fail(const std::string& what, const engine::Location& at) {
+Fiber& fail(Error error, const std::string& what, const engine::Location& at) {
   const uint3 &thread = *turn->registers.thread, &block = *turn->registers.block;
   const engine::Access where{{thread.x, thread.y, thread.z}, {block.x, block.y, block.z}, -1, "", at};
   const std::string problem = what + " in kernel " + turn->kernel.name +
                               " ends the launch: " + engine::who(where, false) + " at " + engine::where(at);
   Fiber& fiber = *turn->running();
-  fiber.error = std::make_exception_ptr(std::runtime_error(problem));
+  fiber.error = std::make_exception_ptr(FailedLaunch(error, problem));
   fiber.ended = true;
   return fiber;
 }
@@ -285,14 +285,14 @@ void stop_launch(const char* what, Line line) {
     fprintf(stderr, "%s:%d: %s outside a kernel\n", line.file, line.line, what);
     abort();
   }
-  Fiber& fiber = fail(what, {line.file, line.line, "", "", {}});
+  Fiber& fiber = fail(Error::launch_failure, what, {line.file, line.line, "", "", {}});
   fiber.leave();
 }
 
 void fail_assertion(const char* expression, const char* file, unsigned line, const char* function) {
   if (turn == nullptr) __assert_fail(expression, file, line, function);
-  Fiber& fiber =
-      fail("a failed assertion, " + std::string(expression) + ",", {file, static_cast<int>(line), "", "", {}});
+  Fiber& fiber = fail(Error::assertion, "a failed assertion, " + std::string(expression) + ",",
+                      {file, static_cast<int>(line), "", "", {}});
   fiber.leave();
 }
 

@@ -31,8 +31,8 @@ std::string too_many_threads(const Kernel& kernel, unsigned launch_bounds) {
 namespace {
 
 [[noreturn, gnu::cold]] void refuse_clusters(const Kernel& kernel, const std::string& why, const std::string& remedy) {
-  throw RefusedLaunch(Error::invalid_cluster_size, std::string(kernel.name) + " is launched in clusters of " +
-                                                       shape(kernel.cluster) + " blocks: " + why + "; " + remedy);
+  throw FailedLaunch(Error::invalid_cluster_size, std::string(kernel.name) + " is launched in clusters of " +
+                                                      shape(kernel.cluster) + " blocks: " + why + "; " + remedy);
 }
 
 }  // namespace

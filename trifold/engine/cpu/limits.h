@@ -8,9 +8,9 @@
 
 namespace trifold::host {
 
-// A launch that CUDA refuses with an error of its own; other std::runtime_errors are cudaErrorInvalidConfiguration.
-struct RefusedLaunch : std::runtime_error {
-  RefusedLaunch(Error why, const std::string& what) : std::runtime_error(what), error(why) {}
+// A launch that fails with an error of CUDA's; other std::runtime_errors are cudaErrorInvalidConfiguration.
+struct FailedLaunch : std::runtime_error {
+  FailedLaunch(Error why, const std::string& what) : std::runtime_error(what), error(why) {}
   Error error;
 };
 

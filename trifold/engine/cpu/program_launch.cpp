@@ -29,7 +29,8 @@ std::atomic<Error> latest{Error::success};
 std::mutex large_clusters_mutex;
 std::set<const void*> large_clusters;
 std::atomic<size_t> dynamic_shared_allowed{48 << 10};
-std::atomic<bool> device_lost{false};  // as in CUDA, a kernel's mistake ends all that the device does
+// As in CUDA, a kernel's mistake ends all that the device does: every call returns its error.
+std::atomic<Error> lost{Error::success};
 
 // What the program has on the device: its allocations and, since a kernel may change them, its variables.
 class DeviceContents {
@@ -105,23 +106,23 @@ void forgive_outputs(const Kernel& kernel) {
 
 Error run_once(const Kernel& kernel, void (*run)(const Kernel&), uint64_t seed, Line line) {
   begin_call(seed);
-  std::string refused;
+  std::string failed;
   bool ended = false;
   Error error = Error::invalid_configuration;
   try {
     run(kernel);
   } catch (const LaunchEnded&) {
     ended = true;
-  } catch (const RefusedLaunch& refusal) {
-    refused = refusal.what();
-    error = refusal.error;
+  } catch (const FailedLaunch& failure) {
+    failed = failure.what();
+    error = failure.error;
   } catch (const std::exception& mistake) {
-    refused = mistake.what();
+    failed = mistake.what();
   }
   tell_findings(take_findings());
   if (ended) return Error::launch_failure;
-  if (refused.empty()) return Error::success;
-  problem("the launch at " + place(line) + " fails: " + refused);
+  if (failed.empty()) return Error::success;
+  problem("the launch at " + place(line) + " fails: " + failed);
   return error;
 }
 
@@ -145,7 +146,7 @@ Error run_in_schedules(const Kernel& kernel, void (*run)(const Kernel&), Line li
 }  // namespace
 
 Error launch_program(const Kernel& kernel, void (*run)(const Kernel& kernel), Line line) {
-  if (device_lost) return Error::launch_failure;
+  if (lost != Error::success) return lost;
   const dim3& grid = kernel.grid;
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) {
     problem("the launch of " + std::string(kernel.name) + " at " + place(line) + " fails: its grid has no block");
@@ -161,11 +162,11 @@ Error launch_program(const Kernel& kernel, void (*run)(const Kernel& kernel), Li
   }
   const OpenMemory open;
   const Error error = run_in_schedules(kernel, run, line);
-  if (error != Error::launch_failure) return set_error(error);
+  if (error != Error::launch_failure && error != Error::assertion) return set_error(error);
   if (program_options().keep_going) {
     forgive_outputs(kernel);
   } else {
-    device_lost = true;
+    lost = error;
   }
   return set_error(error);
 }
@@ -201,7 +202,7 @@ Error active_clusters(const Kernel& kernel, int& count, Line line) {
     require_launchable(one);
     count = static_cast<int>(engine::resident_clusters(launch_of(one)));
     return Error::success;
-  } catch (const RefusedLaunch& refusal) {
+  } catch (const FailedLaunch& refusal) {
     return refuse_call(refusal.what(), refusal.error, line);
   } catch (const std::exception& refusal) {
     return refuse_call(refusal.what(), Error::invalid_configuration, line);
@@ -219,23 +220,27 @@ int most_cluster_blocks(const Kernel& kernel) {
   return blocks != 0 ? static_cast<int>(blocks) : kernel.large_clusters ? 16 : 8;
 }
 
+uint64_t program_seed() {
+  return program_options().seed;
+}
+
 Error set_error(Error error) {
   if (error != Error::success) latest = error;
   return error;
 }
 
 Error last_error(bool forget) {
-  if (device_lost) return Error::launch_failure;
+  if (lost != Error::success) return lost;
   return forget ? latest.exchange(Error::success) : latest.load();
 }
 
 Error synchronise() {
   forget_earlier_grid();
-  return device_lost ? Error::launch_failure : Error::success;
+  return lost;
 }
 
 void reset_device() {
-  device_lost = false;
+  lost = Error::success;
   latest = Error::success;
 }
 

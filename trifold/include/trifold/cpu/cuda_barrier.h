@@ -21,6 +21,7 @@ class barrier {
   // Of the phase in which a thread has arrived.
   class arrival_token {
    public:
+    arrival_token() = default;
     arrival_token(arrival_token&&) = default;
     arrival_token& operator=(arrival_token&&) = default;
 

@@ -58,4 +58,23 @@ void memcpy_async(const Group& group, void* to, const void* from, size_t bytes, 
   trifold::host::arrive_after_copies(native_handle_of(at), true, line);
 }
 
+namespace device {
+
+// A bulk copy, whose bytes the barrier's present phase counts: barrier_expect_tx or barrier_arrive_tx announces them.
+template <class T, size_t alignment>
+void memcpy_async_tx(T* to, const T* from, aligned_size_t<alignment> bytes, barrier<thread_scope_block>& at,
+                     Line line = {}) {
+  static_assert(alignment >= 16, "memcpy_async_tx copies multiples of 16 bytes");
+  trifold::host::start({.instruction = details::Instruction::cp_async_bulk,
+                        .to = to,
+                        .from = from,
+                        .bytes = bytes,
+                        .alignment = 16,
+                        .unit = 16,
+                        .barrier = native_handle_of(at)},
+                       line);
+}
+
+}  // namespace device
+
 }  // namespace cuda

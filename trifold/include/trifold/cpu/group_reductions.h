@@ -3,6 +3,8 @@
 
 #include <trifold/cpu/groups.h>
 
+#include <atomic>
+
 namespace cooperative_groups {
 
 // The names are the operations' and their symbols: only a macro can make them.
@@ -22,6 +24,21 @@ TRIFOLD_OPERATION(bit_xor, a ^ b)
 template <class Group, class T, class F>
 T reduce(const Group& group, T value, F operation, Line line = {}) {
   return trifold::host::reduce(group.mask(), value, operation, line);
+}
+
+// One member puts the result into an atomic: combined with what that holds, or in its place.
+template <class Group, class Atomic, class T, class F>
+void reduce_update_async(const Group& group, Atomic& atomic, T value, F operation, Line line = {}) {
+  const T sum = reduce(group, value, operation, line);
+  if (group.thread_rank() != 0) return;
+  T old = atomic.load(::std::memory_order_relaxed);
+  while (!atomic.compare_exchange_weak(old, operation(old, sum), ::std::memory_order_relaxed)) {
+  }
+}
+template <class Group, class Atomic, class T, class F>
+void reduce_store_async(const Group& group, Atomic& atomic, T value, F operation, Line line = {}) {
+  const T sum = reduce(group, value, operation, line);
+  if (group.thread_rank() == 0) atomic.store(sum, ::std::memory_order_relaxed);
 }
 
 // Of the values up to one's own rank.

@@ -17,6 +17,7 @@ enum class Error : int {
   invalid_configuration = 9,
   invalid_memcpy_direction = 21,
   invalid_device = 101,
+  assertion = 710,
   launch_failure = 719,
   cooperative_launch_too_large = 720,
   not_supported = 801,
@@ -54,6 +55,9 @@ struct DeviceShape {
   size_t block_shared_bytes, shared_bytes;  // shared memory of a block at most, and of a multiprocessor
 };
 DeviceShape device_shape();
+
+// Of the order of threads in launches; 0: the natural one.
+uint64_t program_seed();
 
 // The program that has this variable begins: where `trifold sanitize` runs it, its mistakes are reported.
 void begin_program(const void* variable);

@@ -2,6 +2,7 @@
 // the host's, and on which everything has ended when the call returns. (CUDA Runtime API, reference manual.)
 #pragma once
 
+#include <trifold/cpu/captures.h>
 #include <trifold/cpu/configuration.h>
 #include <trifold/cpu/runtime_types.h>
 #include <trifold/cuda.cuh>
@@ -21,14 +22,8 @@ namespace trifold::host {
 // A variable of the program's own, whose address says where that is loaded.
 inline const bool program_began = (begin_program(&program_began), true);
 
-inline cudaError_t to_cuda(Error error) {
-  return static_cast<cudaError_t>(error);
-}
 inline cudaError_t check(bool right) {
   return to_cuda(set_error(right ? Error::success : Error::invalid_value));
-}
-inline Rectangle row(size_t bytes) {
-  return {bytes, bytes, 1};
 }
 
 }  // namespace trifold::host
@@ -38,11 +33,8 @@ inline Rectangle row(size_t bytes) {
 template <class T>
 cudaError_t cudaMalloc(T** pointer, size_t bytes, trifold::host::Line line = {}) {
   using namespace trifold::host;
+  if (const cudaError_t error = require_no_capture(line); error != cudaSuccess) return error;
   return to_cuda(allocate(reinterpret_cast<void**>(pointer), bytes, MemoryKind::device, line));
-}
-template <class T>
-cudaError_t cudaMallocAsync(T** pointer, size_t bytes, cudaStream_t, trifold::host::Line line = {}) {
-  return cudaMalloc(pointer, bytes, line);
 }
 template <class T>
 cudaError_t cudaMallocPitch(T** pointer, size_t* pitch, size_t width, size_t height, trifold::host::Line line = {}) {
@@ -73,9 +65,6 @@ cudaError_t cudaHostGetDevicePointer(T** device, void* host, unsigned) {
 inline cudaError_t cudaFree(void* pointer, trifold::host::Line line = {}) {
   return trifold::host::to_cuda(trifold::host::release(pointer, trifold::host::MemoryKind::device, line));
 }
-inline cudaError_t cudaFreeAsync(void* pointer, cudaStream_t, trifold::host::Line line = {}) {
-  return cudaFree(pointer, line);
-}
 inline cudaError_t cudaFreeHost(void* pointer, trifold::host::Line line = {}) {
   return trifold::host::to_cuda(trifold::host::release(pointer, trifold::host::MemoryKind::pinned, line));
 }
@@ -84,66 +73,91 @@ inline cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return cudaSuccess;
 }
 
+namespace trifold::host {
+
+// The same for all copies, in a stream or not: what was launched before has ended.
+inline cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, const Rectangle& shape, cudaMemcpyKind kind,
+                             Line line) {
+  if (const Error error = synchronise(); error != Error::success) return to_cuda(error);
+  return to_cuda(copy(to, to_pitch, from, shape, static_cast<Direction>(kind), line));
+}
+inline cudaError_t fill_rows(void* pointer, int value, const Rectangle& shape, Line line) {
+  if (const Error error = synchronise(); error != Error::success) return to_cuda(error);
+  return to_cuda(fill(pointer, value, shape, line));
+}
+template <class T>
+cudaError_t copy_variable(const T& symbol, size_t offset, void* other, size_t bytes, bool to_variable, Line line) {
+  if (const Error error = synchronise(); error != Error::success) return to_cuda(error);
+  void* const variable = const_cast<void*>(static_cast<const volatile void*>(&symbol));
+  return to_cuda(copy_symbol(variable, sizeof symbol, offset, other, bytes, to_variable, line));
+}
+
+}  // namespace trifold::host
+
 inline cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                                 size_t height, cudaMemcpyKind kind, trifold::host::Line line = {}) {
-  using namespace trifold::host;
-  if (const Error error = synchronise(); error != Error::success) return to_cuda(error);
-  return to_cuda(copy(to, to_pitch, from, {from_pitch, width, height}, static_cast<Direction>(kind), line));
+  if (const cudaError_t error = trifold::host::require_no_capture(line); error != cudaSuccess) return error;
+  return trifold::host::copy_rows(to, to_pitch, from, {from_pitch, width, height}, kind, line);
 }
 inline cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                                     size_t height, cudaMemcpyKind kind, cudaStream_t = nullptr,
+                                     size_t height, cudaMemcpyKind kind, cudaStream_t stream = nullptr,
                                      trifold::host::Line line = {}) {
-  return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind, line);
+  return trifold::host::enqueue(stream, cudaGraphNodeTypeMemcpy, line, [=] {
+    return trifold::host::copy_rows(to, to_pitch, from, {from_pitch, width, height}, kind, line);
+  });
 }
 inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                               trifold::host::Line line = {}) {
   return cudaMemcpy2D(to, bytes, from, bytes, bytes, 1, kind, line);
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                                   cudaStream_t = nullptr, trifold::host::Line line = {}) {
-  return cudaMemcpy(to, from, bytes, kind, line);
+                                   cudaStream_t stream = nullptr, trifold::host::Line line = {}) {
+  return cudaMemcpy2DAsync(to, bytes, from, bytes, bytes, 1, kind, stream, line);
+}
+inline cudaError_t cudaMemset2DAsync(void* pointer, size_t pitch, int value, size_t width, size_t height,
+                                     cudaStream_t stream = nullptr, trifold::host::Line line = {}) {
+  return trifold::host::enqueue(stream, cudaGraphNodeTypeMemset, line,
+                                [=] { return trifold::host::fill_rows(pointer, value, {pitch, width, height}, line); });
 }
 inline cudaError_t cudaMemset2D(void* pointer, size_t pitch, int value, size_t width, size_t height,
                                 trifold::host::Line line = {}) {
-  using namespace trifold::host;
-  if (const Error error = synchronise(); error != Error::success) return to_cuda(error);
-  return to_cuda(fill(pointer, value, {pitch, width, height}, line));
+  return cudaMemset2DAsync(pointer, pitch, value, width, height, nullptr, line);
 }
 inline cudaError_t cudaMemset(void* pointer, int value, size_t bytes, trifold::host::Line line = {}) {
   return cudaMemset2D(pointer, bytes, value, bytes, 1, line);
 }
-inline cudaError_t cudaMemsetAsync(void* pointer, int value, size_t bytes, cudaStream_t = nullptr,
+inline cudaError_t cudaMemsetAsync(void* pointer, int value, size_t bytes, cudaStream_t stream = nullptr,
                                    trifold::host::Line line = {}) {
-  return cudaMemset(pointer, value, bytes, line);
+  return cudaMemset2DAsync(pointer, bytes, value, bytes, 1, stream, line);
 }
 
 template <class T>
-cudaError_t cudaMemcpyToSymbol(const T& symbol, const void* from, size_t bytes, size_t offset = 0,
-                               cudaMemcpyKind = cudaMemcpyHostToDevice, trifold::host::Line line = {}) {
-  using namespace trifold::host;
-  if (const Error error = synchronise(); error != Error::success) return to_cuda(error);
-  void* const variable = const_cast<void*>(static_cast<const volatile void*>(&symbol));
-  return to_cuda(copy_symbol(variable, sizeof symbol, offset, const_cast<void*>(from), bytes, true, line));
-}
-template <class T>
-cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, size_t bytes, size_t offset = 0,
-                                 cudaMemcpyKind = cudaMemcpyDeviceToHost, trifold::host::Line line = {}) {
-  using namespace trifold::host;
-  if (const Error error = synchronise(); error != Error::success) return to_cuda(error);
-  void* const variable = const_cast<void*>(static_cast<const volatile void*>(&symbol));
-  return to_cuda(copy_symbol(variable, sizeof symbol, offset, to, bytes, false, line));
-}
-template <class T>
 cudaError_t cudaMemcpyToSymbolAsync(const T& symbol, const void* from, size_t bytes, size_t offset = 0,
-                                    cudaMemcpyKind kind = cudaMemcpyHostToDevice, cudaStream_t = nullptr,
+                                    cudaMemcpyKind = cudaMemcpyHostToDevice, cudaStream_t stream = nullptr,
                                     trifold::host::Line line = {}) {
-  return cudaMemcpyToSymbol(symbol, from, bytes, offset, kind, line);
+  return trifold::host::enqueue(stream, cudaGraphNodeTypeMemcpy, line, [=, &symbol] {
+    return trifold::host::copy_variable(symbol, offset, const_cast<void*>(from), bytes, true, line);
+  });
 }
 template <class T>
 cudaError_t cudaMemcpyFromSymbolAsync(void* to, const T& symbol, size_t bytes, size_t offset = 0,
-                                      cudaMemcpyKind kind = cudaMemcpyDeviceToHost, cudaStream_t = nullptr,
+                                      cudaMemcpyKind = cudaMemcpyDeviceToHost, cudaStream_t stream = nullptr,
                                       trifold::host::Line line = {}) {
-  return cudaMemcpyFromSymbol(to, symbol, bytes, offset, kind, line);
+  return trifold::host::enqueue(stream, cudaGraphNodeTypeMemcpy, line, [=, &symbol] {
+    return trifold::host::copy_variable(symbol, offset, to, bytes, false, line);
+  });
+}
+template <class T>
+cudaError_t cudaMemcpyToSymbol(const T& symbol, const void* from, size_t bytes, size_t offset = 0,
+                               cudaMemcpyKind kind = cudaMemcpyHostToDevice, trifold::host::Line line = {}) {
+  if (const cudaError_t error = trifold::host::require_no_capture(line); error != cudaSuccess) return error;
+  return cudaMemcpyToSymbolAsync(symbol, from, bytes, offset, kind, nullptr, line);
+}
+template <class T>
+cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, size_t bytes, size_t offset = 0,
+                                 cudaMemcpyKind kind = cudaMemcpyDeviceToHost, trifold::host::Line line = {}) {
+  if (const cudaError_t error = trifold::host::require_no_capture(line); error != cudaSuccess) return error;
+  return cudaMemcpyFromSymbolAsync(to, symbol, bytes, offset, kind, nullptr, line);
 }
 template <class T>
 cudaError_t cudaGetSymbolAddress(void** address, const T& symbol) {
@@ -194,7 +208,8 @@ inline const char* cudaGetErrorString(cudaError_t error) {
 
 // ---------------------------------------------------------------------------------------------------- the device
 
-inline cudaError_t cudaDeviceSynchronize() {
+inline cudaError_t cudaDeviceSynchronize(trifold::host::Line line = {}) {
+  if (const cudaError_t error = trifold::host::require_no_capture(line); error != cudaSuccess) return error;
   return trifold::host::to_cuda(trifold::host::synchronise());
 }
 inline cudaError_t cudaDeviceReset() {
@@ -278,6 +293,14 @@ inline cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
   *can = 0;
   return cudaSuccess;
 }
+inline cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp*) {
+  *device = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceGetPCIBusId(char* name, int size, int device) {
+  if (device == 0) std::snprintf(name, static_cast<size_t>(size), "0000:00:00.0");
+  return cudaSetDevice(device);
+}
 inline cudaError_t cudaDriverGetVersion(int* version) {
   *version = CUDART_VERSION;
   return cudaSuccess;
@@ -287,73 +310,8 @@ inline cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 
-// ---------------------------------------------------------------------------------------------------- streams, events
-
-inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  *stream = new CUstream_st;
-  return cudaSuccess;
-}
-inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  return cudaStreamCreate(stream);
-}
-inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
-  return cudaStreamCreate(stream);
-}
-inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  *least = *greatest = 0;  // there is one alone
-  return cudaSuccess;
-}
-inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  delete stream;
-  return cudaSuccess;
-}
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  return cudaDeviceSynchronize();
-}
-inline cudaError_t cudaStreamQuery(cudaStream_t) {
-  return cudaDeviceSynchronize();
-}
-inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned = 0) {
-  return cudaSuccess;
-}
-// What was put into the stream before has ended.
-inline cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned) {
-  callback(stream, cudaDeviceSynchronize(), data);
-  return cudaSuccess;
-}
-inline cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void* data) {
-  function(data);
-  return cudaSuccess;
-}
-inline cudaError_t cudaEventCreate(cudaEvent_t* event, unsigned = cudaEventDefault) {
-  *event = new CUevent_st;
-  return cudaSuccess;
-}
-inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  return cudaEventCreate(event);
-}
-inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
-  return cudaSuccess;
-}
-inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t = nullptr) {
-  if (event != nullptr) event->recorded = std::chrono::steady_clock::now();
-  return trifold::host::check(event != nullptr);
-}
-inline cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream = nullptr, unsigned = 0) {
-  return cudaEventRecord(event, stream);
-}
-inline cudaError_t cudaEventSynchronize(cudaEvent_t) {
-  return cudaDeviceSynchronize();
-}
-inline cudaError_t cudaEventQuery(cudaEvent_t) {
-  return cudaDeviceSynchronize();
-}
-inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-  if (begin == nullptr || end == nullptr) return trifold::host::check(false);
-  *milliseconds = std::chrono::duration<float, std::milli>(end->recorded - begin->recorded).count();
-  return cudaSuccess;
-}
-
+#include <trifold/cpu/runtime_graphs.h>
 #include <trifold/cpu/runtime_hints.h>
 #include <trifold/cpu/runtime_launches.h>
+#include <trifold/cpu/runtime_streams.h>
+#include <trifold/cpu/runtime_volumes.h>

@@ -40,6 +40,11 @@ cudaError_t cudaFuncSetSharedMemConfig(T*, cudaSharedMemConfig) {
 inline cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) {
   return cudaSuccess;
 }
+inline cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
+  constexpr size_t stack = 64 << 10, buffer = 1 << 20;
+  *value = limit == cudaLimitStackSize ? stack : limit == cudaLimitPrintfFifoSize ? buffer : 0;
+  return cudaSuccess;
+}
 
 inline cudaError_t cudaProfilerStart() {
   return cudaSuccess;

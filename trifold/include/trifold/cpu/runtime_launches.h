@@ -60,11 +60,14 @@ inline bool describe(const ConfigurationAt& configuration, const void* code, Ker
 // Runs it; returns CUDA's error.
 template <class... Params>
 cudaError_t launch_function(const Kernel& kernel, void (*function)(Params...), Line line, const Params&... arguments) {
-  Error error = Error::success;
-  describe_launch(
-      kernel, function, [&](const Kernel& described) { error = launch_program(described, run_grid, line); },
-      arguments...);
-  return to_cuda(error);
+  const auto stream = static_cast<cudaStream_t>(const_cast<void*>(kernel.stream));
+  return enqueue(stream, cudaGraphNodeTypeKernel, line, [=] {
+    Error error = Error::success;
+    describe_launch(
+        kernel, function, [&](const Kernel& described) { error = launch_program(described, run_grid, line); },
+        arguments...);
+    return to_cuda(error);
+  });
 }
 template <class... Params>
 cudaError_t launch_by_addresses(const Kernel& kernel, void (*function)(Params...), Line line, void** arguments) {
@@ -129,12 +132,33 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, 
                                                                    size_t shared, unsigned) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, block_size, shared);
 }
-template <class T>
-cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, T*, size_t = 0, int limit = 0) {
+// Blocks as large as the kernel's bounds and `limit` allow, of which as much shared memory as shared(threads) fits.
+template <class T, class Shared>
+cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int* grid, int* block, T* kernel, Shared shared,
+                                                           int limit = 0) {
   cudaDeviceProp device;
   cudaGetDeviceProperties(&device, 0);
-  *block = limit > 0 ? std::min(limit, device.maxThreadsPerBlock) : device.maxThreadsPerBlock;
-  *grid = device.multiProcessorCount * (device.maxThreadsPerMultiProcessor / *block);
+  *block = trifold::host::function_shape(reinterpret_cast<const void*>(kernel)).threads;
+  if (limit > 0) *block = std::min(*block, limit);
+  while (*block > device.warpSize && shared(*block) > device.sharedMemPerBlockOptin) *block -= device.warpSize;
+  int blocks = 0;
+  const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, *block, shared(*block));
+  *grid = device.multiProcessorCount * blocks;
+  return error;
+}
+template <class T>
+cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, T* kernel, size_t shared = 0, int limit = 0) {
+  return cudaOccupancyMaxPotentialBlockSizeVariableSMem(grid, block, kernel, [=](int) { return shared; }, limit);
+}
+template <class T>
+cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, T* kernel, int blocks, int) {
+  cudaDeviceProp device;
+  cudaGetDeviceProperties(&device, 0);
+  if (blocks < 1) return trifold::host::check(false);
+  const size_t taken = device.reservedSharedMemPerBlock +
+                       trifold::host::function_shape(reinterpret_cast<const void*>(kernel)).shared_bytes;
+  const size_t each = device.sharedMemPerMultiprocessor / static_cast<size_t>(blocks);
+  *bytes = std::min(each > taken ? each - taken : 0, device.sharedMemPerBlockOptin);
   return cudaSuccess;
 }
 

@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
+#include <vector>
 
 enum cudaError {
   cudaSuccess = 0,
@@ -21,14 +23,25 @@ enum cudaError {
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
   cudaErrorInvalidResourceHandle = 400,
+  cudaErrorIllegalState = 401,
   cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
   cudaErrorLaunchOutOfResources = 701,
   cudaErrorLaunchTimeout = 702,
+  cudaErrorAssert = 710,
   cudaErrorMisalignedAddress = 716,
   cudaErrorLaunchFailure = 719,
   cudaErrorCooperativeLaunchTooLarge = 720,
   cudaErrorNotSupported = 801,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
+  cudaErrorStreamCaptureMerge = 902,
+  cudaErrorStreamCaptureUnmatched = 903,
+  cudaErrorStreamCaptureUnjoined = 904,
+  cudaErrorStreamCaptureIsolation = 905,
+  cudaErrorStreamCaptureImplicit = 906,
+  cudaErrorCapturedEvent = 907,
+  cudaErrorGraphExecUpdateFailure = 910,
   cudaErrorInvalidClusterSize = 912,
   cudaErrorUnknown = 999,
 };
@@ -58,15 +71,35 @@ inline constexpr ErrorText error_texts[] = {
     {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
     {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
     {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {cudaErrorIllegalState, "cudaErrorIllegalState", "the operation cannot be performed in the present state"},
     {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
     {cudaErrorIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
     {cudaErrorLaunchOutOfResources, "cudaErrorLaunchOutOfResources", "too many resources requested for launch"},
     {cudaErrorLaunchTimeout, "cudaErrorLaunchTimeout", "the launch timed out and was terminated"},
+    {cudaErrorAssert, "cudaErrorAssert", "device-side assert triggered"},
     {cudaErrorMisalignedAddress, "cudaErrorMisalignedAddress", "misaligned address"},
     {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
     {cudaErrorCooperativeLaunchTooLarge, "cudaErrorCooperativeLaunchTooLarge", "too many blocks in cooperative launch"},
     {cudaErrorInvalidClusterSize, "cudaErrorInvalidClusterSize",
      "a kernel launch error has occurred due to cluster misconfiguration"},
+    {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
+     "operation not permitted when stream is capturing"},
+    {cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
+     "operation failed due to a previous error during capture"},
+    {cudaErrorStreamCaptureMerge, "cudaErrorStreamCaptureMerge",
+     "operation would result in a merge of separate capture sequences"},
+    {cudaErrorStreamCaptureUnmatched, "cudaErrorStreamCaptureUnmatched",
+     "capture was not ended in the same stream as it began"},
+    {cudaErrorStreamCaptureUnjoined, "cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work"},
+    {cudaErrorStreamCaptureIsolation, "cudaErrorStreamCaptureIsolation",
+     "dependency created on uncaptured work in another stream"},
+    {cudaErrorStreamCaptureImplicit, "cudaErrorStreamCaptureImplicit",
+     "operation would make the legacy stream depend on a capturing blocking stream"},
+    {cudaErrorCapturedEvent, "cudaErrorCapturedEvent",
+     "operation not permitted on an event last recorded in a capturing stream"},
+    {cudaErrorGraphExecUpdateFailure, "cudaErrorGraphExecUpdateFailure",
+     "the graph update was not performed because it included changes which violated constraints specific to "
+     "instantiated graph update"},
     {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
     {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"},
 };
@@ -162,14 +195,27 @@ enum cudaSharedMemConfig {
   cudaSharedMemBankSizeEightByte,
 };
 
-struct CUstream_st {};
+// What captures of streams keep (captures.h).
+struct CUgraphNode_st;
+namespace trifold::host {
+struct Capture;
+}
+
+// `last`: of a captured stream, the nodes that its next operation comes after.
+struct CUstream_st {
+  bool blocking = true;  // it waits for the default stream, and that for it
+  std::shared_ptr<trifold::host::Capture> capture{};
+  std::vector<CUgraphNode_st*> last{};
+};
 using cudaStream_t = CUstream_st*;
 inline const auto cudaStreamLegacy = reinterpret_cast<cudaStream_t>(1);
 inline const auto cudaStreamPerThread = reinterpret_cast<cudaStream_t>(2);
 using cudaStreamCallback_t = void (*)(cudaStream_t stream, cudaError_t status, void* data);
 using cudaHostFn_t = void (*)(void* data);
 struct CUevent_st {
-  std::chrono::steady_clock::time_point recorded;
+  std::chrono::steady_clock::time_point recorded{};
+  std::shared_ptr<trifold::host::Capture> capture{};  // the one that it was recorded in, after `last`
+  std::vector<CUgraphNode_st*> last{};
 };
 using cudaEvent_t = CUevent_st*;
 

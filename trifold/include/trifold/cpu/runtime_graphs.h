@@ -1,0 +1,356 @@
+// CUDA's runtime API: graphs, recorded from streams or made node by node (captures.h). Part of runtime_api.h. A kernel
+// is passed as the function that it is: where a program casts it to void*, trifold/build/cuda_text.py leaves the cast
+// out.
+#pragma once
+
+#include <trifold/cpu/runtime_launches.h>
+#include <trifold/cpu/runtime_volumes.h>
+
+enum cudaStreamCaptureStatus {
+  cudaStreamCaptureStatusNone = 0,
+  cudaStreamCaptureStatusActive = 1,
+  cudaStreamCaptureStatusInvalidated = 2,
+};
+enum cudaGraphExecUpdateResult {
+  cudaGraphExecUpdateSuccess = 0,
+  cudaGraphExecUpdateError = 1,
+  cudaGraphExecUpdateErrorTopologyChanged = 2,
+  cudaGraphExecUpdateErrorNodeTypeChanged = 3,
+};
+struct cudaGraphExecUpdateResultInfo {
+  cudaGraphExecUpdateResult result;
+  cudaGraphNode_t errorNode, errorFromNode;
+};
+inline constexpr unsigned long long cudaGraphInstantiateFlagAutoFreeOnLaunch = 1;
+inline constexpr unsigned long long cudaGraphInstantiateFlagUseNodePriority = 8;
+
+struct CUgraphExec_st {
+  std::unique_ptr<CUgraph_st> graph;
+};
+using cudaGraphExec_t = CUgraphExec_st*;
+
+namespace trifold::host {
+
+// A kernel with the types of its parameters, which say how many arguments a pointer to them leads to. As plain as the
+// void* that it stands for, since programs clear the struct that it is in.
+class KernelFunction {
+ public:
+  KernelFunction() = default;
+  KernelFunction(const void* code) : code_(code), bind_(nullptr) {}
+  template <class... Params>
+  KernelFunction(void (*function)(Params...))
+      : code_(reinterpret_cast<const void*>(function)), bind_(bind_to<Params...>) {}
+
+  // The launch with the present values of the arguments; empty: the kernel's type is not known.
+  std::function<cudaError_t()> bind(const cudaLaunchConfig_t& launch, void** arguments, Line line) const {
+    return bind_ == nullptr ? nullptr : bind_(code_, {&launch, line}, arguments);
+  }
+
+ private:
+  using Bind = std::function<cudaError_t()> (*)(const void* code, const ConfigurationAt& launch, void** arguments);
+
+  template <class... Params>
+  static std::function<cudaError_t()> bind_to(const void* code, const ConfigurationAt& launch, void** arguments) {
+    Kernel kernel{};
+    if (!describe(launch, code, kernel)) return nullptr;
+    const auto function = reinterpret_cast<void (*)(Params...)>(const_cast<void*>(code));
+    return [&]<size_t... i>(std::index_sequence<i...>) -> std::function<cudaError_t()> {
+      const std::tuple<remove_cvref_t<Params>...> values(*static_cast<remove_cvref_t<Params>*>(arguments[i])...);
+      return [=, line = launch.line] {
+        return launch_function<Params...>(kernel, function, line, std::get<i>(values)...);
+      };
+    }(std::index_sequence_for<Params...>{});
+  }
+
+  const void* code_;
+  Bind bind_;
+};
+
+}  // namespace trifold::host
+
+struct cudaKernelNodeParams {
+  trifold::host::KernelFunction func;
+  dim3 gridDim, blockDim;
+  unsigned sharedMemBytes;
+  void** kernelParams;
+  void** extra;
+};
+struct cudaMemsetParams {
+  void* dst;
+  size_t pitch;
+  unsigned value, elementSize;
+  size_t width, height;  // elements, rows
+};
+struct cudaHostNodeParams {
+  cudaHostFn_t fn;
+  void* userData;
+};
+
+namespace trifold::host {
+
+using Work = std::function<cudaError_t()>;
+
+inline Work work_of(const cudaKernelNodeParams& kernel, Line line) {
+  const cudaLaunchConfig_t launch{kernel.gridDim, kernel.blockDim, kernel.sharedMemBytes, nullptr, nullptr, 0};
+  Work work = kernel.func.bind(launch, kernel.kernelParams, line);
+  if (!work)
+    refuse_call("a node of a graph whose kernel is a void*: assign the kernel itself to func", Error::not_supported,
+                line);
+  return work;
+}
+inline Work work_of(const cudaMemcpy3DParms& copied, Line line) {
+  return [=] { return copy_volume(copied, line); };
+}
+inline Work work_of(const cudaMemsetParams& filled, Line line) {
+  return [=] {
+    auto* const to = static_cast<char*>(filled.dst);
+    if (filled.elementSize == 1)
+      return fill_rows(to, static_cast<int>(filled.value), {filled.pitch, filled.width, filled.height}, line);
+    const std::vector<uint32_t> words(filled.width, filled.value);
+    const std::vector<uint16_t> halves(filled.width, static_cast<uint16_t>(filled.value));
+    const void* const row = filled.elementSize == 4 ? static_cast<const void*>(words.data()) : halves.data();
+    const size_t bytes = filled.width * filled.elementSize;
+    for (size_t i = 0; i < filled.height; ++i)
+      if (const cudaError_t error =
+              copy_rows(to + i * filled.pitch, bytes, row, {bytes, bytes, 1}, cudaMemcpyHostToDevice, line);
+          error != cudaSuccess)
+        return error;
+    return cudaSuccess;
+  };
+}
+inline Work work_of(const cudaHostNodeParams& called, Line) {
+  return [=] {
+    called.fn(called.userData);
+    return cudaSuccess;
+  };
+}
+inline Work copying(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, Line line) {
+  return [=] { return copy_rows(to, bytes, from, {bytes, bytes, 1}, kind, line); };
+}
+
+inline cudaError_t add_node(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count,
+                            cudaGraphNodeType type, Work work) {
+  if (graph == nullptr || node == nullptr || !work) return check(false);
+  *node = graph->add(type, std::vector<cudaGraphNode_t>(after, after + count), std::move(work));
+  return cudaSuccess;
+}
+// Gives the node of an executable graph that a graph's node became other work.
+inline cudaError_t replace_work(cudaGraphExec_t exec, cudaGraphNode_t node, Work work) {
+  const cudaGraphNode_t found = exec == nullptr ? nullptr : exec->graph->copy_of(node);
+  if (found == nullptr || !work) return check(false);
+  found->run = std::move(work);
+  return cudaSuccess;
+}
+inline cudaError_t give_nodes(const std::vector<cudaGraphNode_t>& found, cudaGraphNode_t* nodes, size_t* count) {
+  if (nodes != nullptr) std::copy_n(found.begin(), std::min(*count, found.size()), nodes);
+  *count = found.size();
+  return cudaSuccess;
+}
+
+}  // namespace trifold::host
+
+// ---------------------------------------------------------------------------------------------------- capture
+
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode,
+                                          trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  if (!is_own(stream))
+    return to_cuda(refuse_call("cudaStreamBeginCapture of the default stream: create one",
+                               static_cast<Error>(cudaErrorStreamCaptureUnsupported), line));
+  if (stream->capture != nullptr)
+    return to_cuda(refuse_call("cudaStreamBeginCapture of a stream that is captured",
+                               static_cast<Error>(cudaErrorIllegalState), line));
+  captures.push_back(std::make_shared<Capture>(Capture{.origin = stream, .mode = mode}));
+  join_capture(stream, captures.back());
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph, trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  *graph = nullptr;
+  Capture* const capture = capture_of(stream);
+  if (capture == nullptr || capture->origin != stream)
+    return spoil_captures("cudaStreamEndCapture of a stream in which no capture began",
+                          capture == nullptr ? cudaErrorIllegalState : cudaErrorStreamCaptureUnmatched, line);
+  const std::shared_ptr<Capture> ended = stream->capture;
+  const std::vector<cudaGraphNode_t> last = end_capture(ended);
+  if (!ended->valid) return to_cuda(set_error(static_cast<Error>(cudaErrorStreamCaptureInvalidated)));
+  for (const auto& node : ended->graph.nodes)
+    if (!ended->graph.is_needed(node.get()) && std::find(last.begin(), last.end(), node.get()) == last.end())
+      return to_cuda(
+          refuse_call("cudaStreamEndCapture: another stream of the capture has work that this one has not "
+                      "waited for: record an event there, and cudaStreamWaitEvent for it here",
+                      static_cast<Error>(cudaErrorStreamCaptureUnjoined), line));
+  *graph = new CUgraph_st(std::move(ended->graph));
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  const trifold::host::Capture* const capture = trifold::host::capture_of(stream);
+  *status = capture == nullptr ? cudaStreamCaptureStatusNone
+            : capture->valid   ? cudaStreamCaptureStatusActive
+                               : cudaStreamCaptureStatusInvalidated;
+  return cudaSuccess;
+}
+
+// ---------------------------------------------------------------------------------------------------- graphs
+
+inline cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned) {
+  *graph = new CUgraph_st;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
+  *clone = graph->copy().release();
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphNodeFindInClone(cudaGraphNode_t* node, cudaGraphNode_t original, cudaGraph_t clone) {
+  *node = clone->copy_of(original);
+  return trifold::host::check(*node != nullptr);
+}
+// nodes null: only their count.
+inline cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
+  std::vector<cudaGraphNode_t> found;
+  for (const auto& node : graph->nodes) found.push_back(node.get());
+  return trifold::host::give_nodes(found, nodes, count);
+}
+inline cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
+  std::vector<cudaGraphNode_t> found;
+  for (const auto& node : graph->nodes)
+    if (node->after.empty()) found.push_back(node.get());
+  return trifold::host::give_nodes(found, nodes, count);
+}
+inline cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
+  *type = node->type;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
+                                            size_t count) {
+  for (size_t i = 0; i < count; ++i) to[i]->after.push_back(from[i]);
+  return cudaSuccess;
+}
+// As of CUDA 13; edges have no data here.
+inline cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
+                                            const void*, size_t count) {
+  return cudaGraphAddDependencies(graph, from, to, count);
+}
+
+inline cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
+                                          size_t count, const cudaKernelNodeParams* kernel,
+                                          trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  return add_node(node, graph, after, count, cudaGraphNodeTypeKernel, work_of(*kernel, line));
+}
+inline cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
+                                          size_t count, const cudaMemcpy3DParms* copied,
+                                          trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  return add_node(node, graph, after, count, cudaGraphNodeTypeMemcpy, work_of(*copied, line));
+}
+inline cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
+                                            size_t count, void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                                            trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  return add_node(node, graph, after, count, cudaGraphNodeTypeMemcpy, copying(to, from, bytes, kind, line));
+}
+inline cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
+                                          size_t count, const cudaMemsetParams* filled, trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  return add_node(node, graph, after, count, cudaGraphNodeTypeMemset, work_of(*filled, line));
+}
+inline cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
+                                        size_t count, const cudaHostNodeParams* called, trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  return add_node(node, graph, after, count, cudaGraphNodeTypeHost, work_of(*called, line));
+}
+inline cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
+                                         size_t count) {
+  return trifold::host::add_node(node, graph, after, count, cudaGraphNodeTypeEmpty, [] { return cudaSuccess; });
+}
+// The child is copied.
+inline cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
+                                              size_t count, cudaGraph_t child) {
+  const std::shared_ptr<CUgraph_st> copy = child->copy();
+  return trifold::host::add_node(node, graph, after, count, cudaGraphNodeTypeGraph,
+                                 [=] { return trifold::host::run_graph(*copy); });
+}
+
+// ---------------------------------------------------------------------------------------------------- execution
+
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long = 0,
+                                        trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  *exec = nullptr;
+  if (graph == nullptr) return check(false);
+  if (graph->order([](size_t) { return size_t{0}; }).size() < graph->nodes.size())
+    return to_cuda(refuse_call("cudaGraphInstantiate: nodes of the graph depend on each other in a circle",
+                               Error::invalid_value, line));
+  *exec = new CUgraphExec_st{graph->copy()};
+  return cudaSuccess;
+}
+// As before CUDA 12.
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, cudaGraphNode_t*, char*, size_t,
+                                        trifold::host::Line line = {}) {
+  return cudaGraphInstantiate(exec, graph, 0, line);
+}
+inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long = 0,
+                                                 trifold::host::Line line = {}) {
+  return cudaGraphInstantiate(exec, graph, 0, line);
+}
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete exec;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t) {
+  return trifold::host::check(exec != nullptr);
+}
+// In a stream that is captured, the graph becomes a node of the captured one.
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream, trifold::host::Line line = {}) {
+  if (exec == nullptr) return trifold::host::check(false);
+  if (trifold::host::capture_of(stream) == nullptr)
+    return trifold::host::enqueue(stream, cudaGraphNodeTypeGraph, line,
+                                  [=] { return trifold::host::run_graph(*exec->graph); });
+  const std::shared_ptr<CUgraph_st> copy = exec->graph->copy();
+  return trifold::host::enqueue(stream, cudaGraphNodeTypeGraph, line, [=] { return trifold::host::run_graph(*copy); });
+}
+
+inline cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                    const cudaKernelNodeParams* kernel, trifold::host::Line line = {}) {
+  return trifold::host::replace_work(exec, node, trifold::host::work_of(*kernel, line));
+}
+inline cudaError_t cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                    const cudaMemcpy3DParms* copied, trifold::host::Line line = {}) {
+  return trifold::host::replace_work(exec, node, trifold::host::work_of(*copied, line));
+}
+inline cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, cudaGraphNode_t node, void* to,
+                                                      const void* from, size_t bytes, cudaMemcpyKind kind,
+                                                      trifold::host::Line line = {}) {
+  return trifold::host::replace_work(exec, node, trifold::host::copying(to, from, bytes, kind, line));
+}
+inline cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                    const cudaMemsetParams* filled, trifold::host::Line line = {}) {
+  return trifold::host::replace_work(exec, node, trifold::host::work_of(*filled, line));
+}
+inline cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                  const cudaHostNodeParams* called, trifold::host::Line line = {}) {
+  return trifold::host::replace_work(exec, node, trifold::host::work_of(*called, line));
+}
+inline cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* kernel,
+                                                trifold::host::Line line = {}) {
+  trifold::host::Work work = trifold::host::work_of(*kernel, line);
+  if (!work) return cudaErrorNotSupported;
+  node->run = std::move(work);
+  return cudaSuccess;
+}
+// Takes over the work of a graph of the same shape.
+inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* result) {
+  const auto& [own, other] = std::tie(exec->graph->nodes, graph->nodes);
+  *result = {cudaGraphExecUpdateSuccess, nullptr, nullptr};
+  for (size_t i = 0; i < other.size() && own.size() == other.size(); ++i)
+    if (own[i]->type != other[i]->type) *result = {cudaGraphExecUpdateErrorNodeTypeChanged, other[i].get(), nullptr};
+  if (!exec->graph->has_shape_of(*graph)) result->result = cudaGraphExecUpdateErrorTopologyChanged;
+  if (result->result != cudaGraphExecUpdateSuccess) return cudaErrorGraphExecUpdateFailure;
+  exec->graph = graph->copy();
+  return cudaSuccess;
+}

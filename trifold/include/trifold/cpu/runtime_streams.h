@@ -1,0 +1,140 @@
+// CUDA's runtime API: streams and events. Part of runtime_api.h. What a stream is told to do is complete when the call
+// returns; a stream that is captured records it (captures.h).
+#pragma once
+
+#include <trifold/cpu/runtime_api.h>
+
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  *stream = new CUstream_st;
+  (*stream)->blocking = (flags & cudaStreamNonBlocking) == 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
+}
+inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = *greatest = 0;  // there is one alone
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) {
+  *priority = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
+  *flags = trifold::host::is_own(stream) && !stream->blocking ? cudaStreamNonBlocking : cudaStreamDefault;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete stream;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t stream, trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  if (capture_of(stream) != nullptr)
+    return spoil_captures("a stream is waited for while it is captured", cudaErrorStreamCaptureUnsupported, line);
+  return to_cuda(synchronise());
+}
+inline cudaError_t cudaStreamQuery(cudaStream_t stream, trifold::host::Line line = {}) {
+  return cudaStreamSynchronize(stream, line);
+}
+// What the stream was told before has ended.
+inline cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned,
+                                         trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  if (capture_of(stream) != nullptr)
+    return spoil_captures("cudaStreamAddCallback in a stream that is captured (cudaLaunchHostFunc is allowed)",
+                          cudaErrorStreamCaptureUnsupported, line);
+  callback(stream, to_cuda(synchronise()), data);
+  return cudaSuccess;
+}
+inline cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data,
+                                      trifold::host::Line line = {}) {
+  return trifold::host::enqueue(stream, cudaGraphNodeTypeHost, line, [=] {
+    function(data);
+    return cudaSuccess;
+  });
+}
+
+// Memory of a stream's own order: made and freed at once.
+template <class T>
+cudaError_t cudaMallocAsync(T** pointer, size_t bytes, cudaStream_t stream, trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  if (capture_of(stream) != nullptr)
+    return spoil_captures("cudaMallocAsync in a stream that is captured is not there on the CPU: allocate before",
+                          cudaErrorNotSupported, line);
+  return to_cuda(allocate(reinterpret_cast<void**>(pointer), bytes, MemoryKind::device, line));
+}
+inline cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream, trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  if (capture_of(stream) != nullptr)
+    return spoil_captures("cudaFreeAsync in a stream that is captured is not there on the CPU: free after the launch",
+                          cudaErrorNotSupported, line);
+  return cudaFree(pointer, line);
+}
+
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new CUevent_st;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventCreate(cudaEvent_t* event, unsigned flags = cudaEventDefault) {
+  return cudaEventCreateWithFlags(event, flags);
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr) {
+  if (event == nullptr) return trifold::host::check(false);
+  if (trifold::host::capture_of(stream) != nullptr) {
+    event->capture = stream->capture;
+    event->last = stream->last;
+    return cudaSuccess;
+  }
+  event->capture.reset();
+  event->recorded = std::chrono::steady_clock::now();
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream = nullptr, unsigned = 0) {
+  return cudaEventRecord(event, stream);
+}
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned = 0,
+                                       trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  if (event == nullptr) return check(false);
+  const Capture* const own = capture_of(stream);
+  // The graph of a capture that has ended is the program's.
+  const bool captured = std::find(captures.begin(), captures.end(), event->capture) != captures.end();
+  if (own == nullptr && !captured) return cudaSuccess;
+  if (!captured)
+    return spoil_captures("a stream that is captured waits for an event that was recorded outside the capture",
+                          cudaErrorStreamCaptureIsolation, line);
+  if (!is_own(stream))
+    return spoil_captures("the default stream waits for an event that was recorded in a capture",
+                          cudaErrorStreamCaptureImplicit, line);
+  if (own != nullptr && own != event->capture.get())
+    return spoil_captures("a stream that is captured waits for an event of another capture",
+                          cudaErrorStreamCaptureMerge, line);
+  if (own == nullptr) join_capture(stream, event->capture);
+  for (const cudaGraphNode_t node : event->last)
+    if (std::find(stream->last.begin(), stream->last.end(), node) == stream->last.end()) stream->last.push_back(node);
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventSynchronize(cudaEvent_t event, trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  if (event == nullptr) return check(false);
+  if (event->capture != nullptr)
+    return spoil_captures("an event that was recorded in a capture is waited for on the host", cudaErrorCapturedEvent,
+                          line);
+  return to_cuda(synchronise());
+}
+inline cudaError_t cudaEventQuery(cudaEvent_t event, trifold::host::Line line = {}) {
+  return cudaEventSynchronize(event, line);
+}
+inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  if (begin == nullptr || end == nullptr) return trifold::host::check(false);
+  *milliseconds = std::chrono::duration<float, std::milli>(end->recorded - begin->recorded).count();
+  return cudaSuccess;
+}

@@ -1,0 +1,118 @@
+// CUDA's runtime API: memory of three dimensions, and pools. Part of runtime_api.h. Arrays (cudaArray_t) are for
+// textures, which the CPU has not.
+#pragma once
+
+#include <trifold/cpu/runtime_api.h>
+
+struct cudaPitchedPtr {
+  void* ptr;
+  size_t pitch, xsize, ysize;
+};
+struct cudaExtent {
+  size_t width, height, depth;  // bytes, rows, slices
+};
+struct cudaPos {
+  size_t x, y, z;
+};
+using cudaArray_t = struct cudaArray*;
+struct cudaMemcpy3DParms {
+  cudaArray_t srcArray;
+  cudaPos srcPos;
+  cudaPitchedPtr srcPtr;
+  cudaArray_t dstArray;
+  cudaPos dstPos;
+  cudaPitchedPtr dstPtr;
+  cudaExtent extent;
+  cudaMemcpyKind kind;
+};
+inline cudaPitchedPtr make_cudaPitchedPtr(void* pointer, size_t pitch, size_t width, size_t height) {
+  return {pointer, pitch, width, height};
+}
+inline cudaExtent make_cudaExtent(size_t width, size_t height, size_t depth) {
+  return {width, height, depth};
+}
+inline cudaPos make_cudaPos(size_t x, size_t y, size_t z) {
+  return {x, y, z};
+}
+
+namespace trifold::host {
+
+inline char* at(const cudaPitchedPtr& memory, const cudaPos& position) {
+  const size_t row = position.z * memory.ysize + position.y;
+  return static_cast<char*>(memory.ptr) + row * memory.pitch + position.x;
+}
+inline cudaError_t copy_volume(const cudaMemcpy3DParms& copied, Line line) {
+  if (copied.srcArray != nullptr || copied.dstArray != nullptr)
+    return to_cuda(refuse_call("a copy of a cudaArray, which is not there on the CPU", Error::not_supported, line));
+  const auto& [width, height, depth] = copied.extent;
+  for (size_t z = 0; z < depth; ++z) {
+    const cudaPos from{copied.srcPos.x, copied.srcPos.y, copied.srcPos.z + z};
+    const cudaPos to{copied.dstPos.x, copied.dstPos.y, copied.dstPos.z + z};
+    if (const cudaError_t error = copy_rows(at(copied.dstPtr, to), copied.dstPtr.pitch, at(copied.srcPtr, from),
+                                            {copied.srcPtr.pitch, width, height}, copied.kind, line);
+        error != cudaSuccess)
+      return error;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace trifold::host
+
+inline cudaError_t cudaMalloc3D(cudaPitchedPtr* memory, cudaExtent extent, trifold::host::Line line = {}) {
+  *memory = {nullptr, 0, extent.width, extent.height};
+  return cudaMallocPitch(&memory->ptr, &memory->pitch, extent.width, extent.height * extent.depth, line);
+}
+inline cudaError_t cudaMemset3DAsync(cudaPitchedPtr memory, int value, cudaExtent extent, cudaStream_t stream = nullptr,
+                                     trifold::host::Line line = {}) {
+  return trifold::host::enqueue(stream, cudaGraphNodeTypeMemset, line, [=] {
+    for (size_t z = 0; z < extent.depth; ++z)
+      if (const cudaError_t error = trifold::host::fill_rows(trifold::host::at(memory, {0, 0, z}), value,
+                                                             {memory.pitch, extent.width, extent.height}, line);
+          error != cudaSuccess)
+        return error;
+    return cudaSuccess;
+  });
+}
+inline cudaError_t cudaMemset3D(cudaPitchedPtr memory, int value, cudaExtent extent, trifold::host::Line line = {}) {
+  return cudaMemset3DAsync(memory, value, extent, nullptr, line);
+}
+inline cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* copied, cudaStream_t stream = nullptr,
+                                     trifold::host::Line line = {}) {
+  return trifold::host::enqueue(stream, cudaGraphNodeTypeMemcpy, line,
+                                [=, copied = *copied] { return trifold::host::copy_volume(copied, line); });
+}
+inline cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* copied, trifold::host::Line line = {}) {
+  if (const cudaError_t error = trifold::host::require_no_capture(line); error != cudaSuccess) return error;
+  return cudaMemcpy3DAsync(copied, nullptr, line);
+}
+
+// ---------------------------------------------------------------------------------------------------- pools
+
+// What is freed goes back to the system at once, whatever a pool is told.
+struct CUmemPoolHandle_st {};
+using cudaMemPool_t = CUmemPoolHandle_st*;
+enum cudaMemPoolAttr {
+  cudaMemPoolReuseFollowEventDependencies = 1,
+  cudaMemPoolReuseAllowOpportunistic = 2,
+  cudaMemPoolReuseAllowInternalDependencies = 3,
+  cudaMemPoolAttrReleaseThreshold = 4,
+};
+inline cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
+  static CUmemPoolHandle_st only;
+  *pool = &only;
+  return cudaSetDevice(device);
+}
+inline cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
+  return cudaDeviceGetDefaultMemPool(pool, device);
+}
+inline cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) {
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) {
+  return cudaSuccess;
+}
+template <class T>
+cudaError_t cudaMallocFromPoolAsync(T** pointer, size_t bytes, cudaMemPool_t, cudaStream_t stream,
+                                    trifold::host::Line line = {}) {
+  return cudaMallocAsync(pointer, bytes, stream, line);
+}
