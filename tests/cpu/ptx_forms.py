@@ -103,6 +103,10 @@ def _statement(opcode: str, form: Form) -> str:
             written.append("{" + ", ".join(registers) + "}")
         elif kind == "[a]":
             written.append(f"[{_operand('in', inputs, 'b64')}]")
+        elif kind == "[t]":
+            rank = next(int(modifier[0]) for modifier in modifiers if re.fullmatch(r"\dd", modifier))
+            base = _operand("in", inputs, "b64")
+            written.append(f"[{base}, {{{', '.join(_operand('in', inputs, 'b32') for _ in range(rank))}}}]")
         elif kind == "h":
             written.append(_operand("in", inputs, "b64"))
         elif kind in ("V", "A") and vector:

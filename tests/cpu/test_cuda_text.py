@@ -89,14 +89,14 @@ REFUSED = {
         '__device__ void f() {\n  asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");\n}',
         2,
     ),
-    "a tensor map cannot be compiled for the CPU: copy row by row with cp.async.bulk": (
-        "__global__ void k(const __grid_constant__ CUtensorMap map) {}",
-        1,
+    "a tensor map of im2col cannot be compiled for the CPU: encode a tiled one": (
+        "void f(CUtensorMap* map) {\n  cuTensorMapEncodeIm2col(map);\n}",
+        2,
     ),
-    "inline PTX: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes is not yet on the CPU": (
-        "__device__ void f(unsigned to, const void* map, int x, int y, unsigned full) {\n  asm volatile("
-        '"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"'
-        ' ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(full));\n}',
+    "inline PTX: cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes is not": (
+        "__device__ void f(unsigned to, const void* map, int n, unsigned full, short w) {\n  asm volatile("
+        '"cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes '
+        '[%0], [%1, {%2, %2, %2, %2}], [%3], {%4, %4};" ::"r"(to), "l"(map), "r"(n), "r"(full), "h"(w));\n}',
         2,
     ),
     "a cooperative launch on several devices": ("void f() {\n  cudaLaunchCooperativeKernelMultiDevice(list, 2);\n}", 2),

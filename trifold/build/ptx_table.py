@@ -3,9 +3,10 @@
 ``{.x}`` is optional, ``.x/y`` is one of several, and a word in capitals is one of CLASSES. The classes in HINTS are not
 passed to the C++ function that runs the instruction: ``trifold::ptx::<opcode>`` in <trifold/cpu/ptx.h>.
 
-Operands: ``d`` is written and ``a`` read, ``[a]`` is an address, ``V`` and ``A`` are as ``d`` and ``a``, or ``{…}`` if
-the form has ``.v2`` or ``.v4``, ``{d}`` and ``{a}`` are lists of any length, ``d|p`` may have a predicate, ``_`` is
-itself, ``h`` is a hint, ``?`` marks an optional one; ``carry`` does not appear in the text.
+Operands: ``d`` is written and ``a`` read, ``[a]`` is an address, ``V`` and ``A`` are as ``d`` and ``a``, or ``{…}``
+where the form has ``.v2`` or ``.v4``, ``{d}`` and ``{a}`` are lists of any length, ``[t]`` is the address of a tensor
+map with a list of coordinates, ``d|p`` may have a predicate, ``_`` is itself, ``h`` is a hint, ``?`` may be left out;
+``carry`` is not in the text.
 """
 
 from __future__ import annotations
@@ -44,8 +45,10 @@ CLASSES = {
     "UNORDERED": "equ neu ltu leu gtu geu num nan",
     "LOGIC": "and or xor",
     "COUNTED": "mbarrier::complete_tx::bytes",
+    "RANK": "1d 2d 3d 4d 5d",
+    "MODE": "tile",
 }
-HINTS = {"CACHE", "NC_CACHE", "STORE_CACHE", "EVICT", "KEEP", "ELSE", "POLICY", "PREFETCH"}
+HINTS = {"CACHE", "NC_CACHE", "STORE_CACHE", "EVICT", "KEEP", "ELSE", "POLICY", "PREFETCH", "RANK", "MODE"}
 
 _TYPES = "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 bf16 bf16x2 tf32 f32 f64 pred"
 TYPES = frozenset(_TYPES.split())
@@ -92,6 +95,7 @@ red{.relaxed/release}{.SCOPE}{.COMMON}.inc/dec{.POLICY}.u32 | [a], a, h?
 red{.relaxed/release}{.SCOPE}{.COMMON}.min/max{.POLICY}.u32/u64/s32/s64 | [a], a, h?
 prefetch{.global/local}.L1/L2/L2::evict_last/L2::evict_normal | [a]
 prefetchu.L1                                            | [a]
+prefetch{.param/const}.tensormap                        | [a]
 discard{.global}.L2                                     | [a], a
 createpolicy.fractional.KEEP{.ELSE}.b64 | d, h?
 membar.cta/gl/sys                                       |
@@ -231,6 +235,11 @@ cp.async.bulk.shared::cta/shared::cluster.global.COUNTED{.POLICY} | [a], [a], a,
 cp.async.bulk.shared::cluster.global.COUNTED.multicast::cluster{.POLICY} | [a], [a], a, [a], a, h?
 cp.async.bulk.shared::cluster.shared::cta.COUNTED       | [a], [a], a, [a]
 cp.async.bulk.global.shared::cta.bulk_group{.POLICY}    | [a], [a], a, h?
+cp.async.bulk.tensor.RANK.shared::cta/shared::cluster.global{.MODE}.COUNTED{.POLICY} | [a], [t], [a], h?
+cp.async.bulk.tensor.RANK.shared::cluster.global{.MODE}.COUNTED.multicast::cluster{.POLICY} | [a], [t], [a], a, h?
+cp.async.bulk.tensor.RANK.global.shared::cta{.MODE}.bulk_group{.POLICY} | [t], [a], h?
+cp.async.bulk.prefetch.tensor.RANK.L2.global{.MODE}{.POLICY} | [t], h?
+cp.reduce.async.bulk.tensor.RANK.global.shared::cta.add/min/max/and/or/xor{.MODE}.bulk_group{.POLICY} | [t], [a], h?
 cp.async.bulk.commit_group                              |
 cp.async.bulk.wait_group{.read}                         | a
 cp.async.bulk.prefetch.L2.global{.POLICY}               | [a], a, h?

@@ -260,6 +260,8 @@ class _Translator:
                     continue
                 case "[a]":
                     arguments.append(self._address(operand, scope))
+                case "[t]":
+                    arguments += self._place_in_tensor(operand, scope)
                 case "d|p":
                     first, _, second = (part.strip() for part in operand.partition("|"))
                     arguments += [self._written(first, scope), self._written(second or "_", scope)]
@@ -286,6 +288,13 @@ class _Translator:
                 case _:
                     arguments.append(self._read(operand, scope))
         return [*arguments, "ptx_carry"] if "carry" in form.operands else arguments
+
+    def _place_in_tensor(self, operand: str, scope: _Scope) -> list[str]:
+        """``[map, {x, y}]``."""
+        inside = _split(operand[1:-1]) if operand.startswith("[") and operand.endswith("]") else []
+        if len(inside) != 2:
+            raise self._error(f"{_shown(operand)} is no tensor map with coordinates")
+        return [self._address(f"[{inside[0]}]", scope), self._vector(inside[1], 0, scope, self._read)]
 
     def _vector(self, operand: str, size: int, scope: _Scope, each: Callable[[str, _Scope], str]) -> str:
         """``{a, b}``; ``size`` 1 is a register, and 0 any number."""

@@ -67,10 +67,9 @@ FEATURES = (
         _GUARD,
     ),
     Feature(
-        "a tensor map",
-        re.compile(r"\b(?:CUtensorMap\w*|cuTensorMap\w+|cp_async_bulk_tensor|cp_reduce_async_bulk_tensor)\b"),
-        "copy row by row with cp.async.bulk (cuda::ptx::cp_async_bulk), or keep them in #ifndef TRIFOLD_CPU with "
-        "another way in #else",
+        "a tensor map of im2col",
+        re.compile(r"\bcuTensorMapEncodeIm2col\w*|\bcuTensorMapReplaceAddress\b"),
+        "encode a tiled one (cuTensorMapEncodeTiled)",
         in_text=True,
     ),
     Feature(

@@ -5,8 +5,9 @@
 namespace trifold::engine {
 
 std::string_view name(Instruction instruction) {
-  constexpr std::string_view names[] = {"cp.async", "cp.async.bulk", "cp.reduce.async.bulk",
-                                        "st.async", "red.async",     "memcpy_async"};
+  constexpr std::string_view names[] = {
+      "cp.async", "cp.async.bulk", "cp.reduce.async.bulk", "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor",
+      "st.async", "red.async",     "memcpy_async"};
   return names[static_cast<int>(instruction)];
 }
 

@@ -30,6 +30,8 @@ enum class Instruction : uint8_t {
   cp_async,
   cp_async_bulk,
   cp_reduce_async_bulk,
+  cp_async_bulk_tensor,
+  cp_reduce_async_bulk_tensor,
   st_async,
   red_async,
   memcpy_async,
@@ -38,7 +40,7 @@ enum class Instruction : uint8_t {
 std::string_view name(Instruction instruction);  // PTX's or libcu++'s name
 
 constexpr bool is_of_async_proxy(Instruction instruction) {
-  return instruction == Instruction::cp_async_bulk || instruction == Instruction::cp_reduce_async_bulk;
+  return instruction >= Instruction::cp_async_bulk && instruction <= Instruction::cp_reduce_async_bulk_tensor;
 }
 // Whether accesses after an operation of the async proxy need a fence. cuda::memcpy_async chooses between cp.async and
 // cp.async.bulk itself, so that a program need not know which.

@@ -83,7 +83,6 @@ class Check {
     if (n == 0) return true;
     const Block* owner = thread_.block;
     Region* region = checked_memory->find(address, n);
-    const bool misaligned = address % asked_.alignment != 0;
     if (region == nullptr && neighbours_ && type == AccessType::read) region = without_neighbours(address, n);
     if (region == nullptr) {
       const auto peer = peer_region_of(instruction_of(asked_), address, n, type, site_);
@@ -91,8 +90,9 @@ class Check {
       owner = peer.block;
       if (region == nullptr) return false;
     }
-    if (misaligned) {
-      misaligned_operation(instruction_of(asked_), region, address, asked_.alignment, type, site_);
+    const size_t alignment = region->shared ? std::max(asked_.alignment, asked_.shared_alignment) : asked_.alignment;
+    if (access.address % alignment != 0) {
+      misaligned_operation(instruction_of(asked_), region, address, alignment, type, site_);
       return false;
     }
     if (region->buffer == nullptr) return true;
@@ -199,7 +199,7 @@ void start_everywhere(const Asynchronous& asked, Line line) {
     if (asked.from != nullptr) require_shared(asked.from_shared, asked.from, now, line);
   }
   if (asked.ranks == 0) {
-    start_one(asked, asked.bytes, now, static_cast<char*>(asked.to), asked.barrier, line);
+    start_one(asked, asked.bytes - asked.zeros, now, static_cast<char*>(asked.to), asked.barrier, line);
     return;
   }
   const Block& own = *engine::current->block;
@@ -210,7 +210,7 @@ void start_everywhere(const Asynchronous& asked, Line line) {
   }
   for (const Block* const block : own.cluster->blocks) {
     if ((asked.ranks >> block->rank & 1) == 0) continue;
-    start_one(asked, asked.bytes, now, front.in_block(asked.to, own, *block),
+    start_one(asked, asked.bytes - asked.zeros, now, front.in_block(asked.to, own, *block),
               front.in_block(asked.barrier, own, *block), line);
   }
 }

@@ -20,6 +20,7 @@
 #include "module.h"
 #include "program_report.h"
 #include "report.h"
+#include "sites.h"
 
 namespace trifold::host {
 namespace {
@@ -191,6 +192,12 @@ bool large_clusters_allowed(const void* kernel) {
 Error refuse_call(const char* why, Error error, Line line) {
   problem(std::string(why) + ", at " + place(line));
   return set_error(error);
+}
+
+Error refuse_call(const char* why, Error error, const void* return_address) {
+  begin_sites();
+  const engine::Location at = location_of(site_of_address(return_address));
+  return refuse_call(why, error, {at.file.c_str(), at.line});
 }
 
 Error active_clusters(const Kernel& kernel, int& count, Line line) {

@@ -27,7 +27,8 @@ PAIRS: tuple[Pair, ...] = (
 
 _WGMMA = "wgmma, which is refused at its line on the CPU"
 _TCGEN05 = "tcgen05, which is refused at its line on the CPU"
-_TENSOR_MAP = "tensor maps, which the CPU has not"
+_TENSOR_MAP = "tensor maps, which a pair has not: programs/tensors.cu has right and wrong ones"
+_CHANGED_MAP = "tensor maps that a kernel changes, of which the CPU has none"
 _DEPENDENT = "dependent launches, which a raw kernel does not start: programs/dependent.cu has right and wrong ones"
 
 #: Why a class has no pair.
@@ -41,7 +42,7 @@ WITHOUT_PAIR = {
     44: _DEPENDENT,
     45: _DEPENDENT,
     46: "a load that a compiler moves: no line of a kernel is wrong",
-    47: _TENSOR_MAP,
-    48: _TENSOR_MAP,
+    47: _CHANGED_MAP,
+    48: _CHANGED_MAP,
     49: _TENSOR_MAP,
 }

@@ -10,7 +10,16 @@
 namespace trifold::host {
 
 // Numbers of engine::Instruction.
-enum class Instruction : uint8_t { cp_async, cp_async_bulk, cp_reduce_async_bulk, st_async, red_async, memcpy_async };
+enum class Instruction : uint8_t {
+  cp_async,
+  cp_async_bulk,
+  cp_reduce_async_bulk,
+  cp_async_bulk_tensor,
+  cp_reduce_async_bulk_tensor,
+  st_async,
+  red_async,
+  memcpy_async,
+};
 constexpr bool is_of_copies(Instruction instruction) {
   return instruction == Instruction::cp_async || instruction == Instruction::memcpy_async;
 }
@@ -21,10 +30,12 @@ enum class GroupKind : uint8_t { copies, bulk };
 struct Asynchronous {
   Instruction instruction;
   void* to;
-  const void* from;  // null: it has `value`
-  size_t bytes;      // that it writes
-  size_t alignment;  // of both addresses
-  size_t unit = 1;   // its bytes are a multiple of so many
+  const void* from;             // null: it has `value`
+  size_t bytes;                 // that it writes
+  size_t alignment;             // of both addresses
+  size_t unit = 1;              // its bytes are a multiple of so many
+  size_t shared_alignment = 1;  // of the address in shared memory
+  size_t zeros = 0;             // so many of its last bytes are zeros, for which nothing is read
   // A reduction: what it makes of so many bytes.
   void (*combine)(char* to, const char* from, size_t bytes) = nullptr;
   // In shared memory of the target's block, a barrier that counts the bytes; null: it is of the thread's open group.

@@ -84,6 +84,7 @@ Error active_clusters(const Kernel& kernel, int& count, Line line);
 int most_cluster_blocks(const Kernel& kernel);
 // A call of the runtime's that is not right, or not there on the CPU: reports why to whoever runs the program.
 Error refuse_call(const char* why, Error error, Line line);
+Error refuse_call(const char* why, Error error, const void* return_address);
 
 // Runs the launch, checked where the program is. A mistake is reported to whoever runs the program; a later call
 // returns it.

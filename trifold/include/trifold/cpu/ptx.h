@@ -14,4 +14,5 @@
 #include <trifold/cpu/ptx/mbarriers.h>
 #include <trifold/cpu/ptx/memory.h>
 #include <trifold/cpu/ptx/registers.h>
+#include <trifold/cpu/ptx/tensors.h>
 #include <trifold/cpu/ptx/threads.h>

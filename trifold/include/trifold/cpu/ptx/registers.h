@@ -58,7 +58,7 @@ struct init_; struct inval_; struct expect_tx_; struct complete_tx_; struct arri
 struct test_wait_; struct try_wait_; struct parity_; struct pending_count_; struct mbarrier_init_;
 struct async_; struct ca_; struct cg_; struct bulk_; struct bulk_group_; struct commit_group_; struct wait_group_;
 struct wait_all_; struct read_; struct mbarrier_; struct noinc_; struct reduce_; struct prefetch_;
-struct mbarrier_complete_tx_bytes_; struct multicast_cluster_; struct proxy_; struct alias_;
+struct tensor_; struct tensormap_; struct param_; struct mbarrier_complete_tx_bytes_; struct multicast_cluster_; struct proxy_; struct alias_;
 struct nc_; struct L1_; struct L2_; struct L2_evict_last_; struct L2_evict_normal_; struct fractional_;
 // clang-format on
 }  // namespace modifier
