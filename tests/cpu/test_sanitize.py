@@ -43,6 +43,7 @@ def test_one_element_too_far_is_found_at_its_line(capfd: pytest.CaptureFixture[s
         ("sampling", (), "launched 1, mean 3.0, standard deviation 2.0\n"),
         ("reduction", ("synchronised",), "128 128 128 128\n"),
         ("waiting", (), "0 wrong\n"),
+        ("headers", (), "-1+3i 0.44+0.08i 5, 128 31\n"),
         ("objects", (), "308 8, blocks of 64: 32\n5 cudaSuccess\n"),
         ("api", (), ""),
         ("mistakes", (), ""),

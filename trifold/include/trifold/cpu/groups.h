@@ -92,6 +92,13 @@ class thread_block {
 inline thread_block this_thread_block() {
   return {};
 }
+// For tiles of more than a warp, which the CPU has not; those of a warp need none.
+template <unsigned most_threads = 1024>
+struct block_tile_memory {};
+template <unsigned most_threads>
+thread_block this_thread_block(block_tile_memory<most_threads>&) {
+  return {};
+}
 
 template <unsigned Size, class Parent = void>
 class thread_block_tile : public details::Lanes {

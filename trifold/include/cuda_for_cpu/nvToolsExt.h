@@ -1,0 +1,4 @@
+// NVTX's header of this name, for g++.
+#pragma once
+
+#include <trifold/cpu/nvtx.h>
