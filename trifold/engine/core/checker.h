@@ -6,24 +6,20 @@
 // An earlier access is ordered before the running thread if one of these holds:
 //   - the same thread made it;
 //   - it was made in the same block, and a barrier came between;
-//   - it was made in the same warp, and a syncwarp of both lanes, or a chain of them, came between (no shuffle or
-//   vote);
+//   - it was made in the same warp, and syncwarps of both lanes came between (shuffles and votes order nothing);
 //   - a barrier of the grid came between;
 //   - the thread acquired it: by an atomic on a location where an earlier atomic released it. An atomic of a thread
 //     releases what the thread knew at its last fence, and what was known at the fences that other threads executed
 //     before a barrier or syncwarp that precedes the atomic. The acquirer needs no fence.
 // A fence of block scope orders only threads of its block. Two atomics do not race, unless one of them is of block
 // scope and the other is made in another block.
-// scope and the other one another block's.
 //
 // Two kinds of races are decided only after the access, since the shadow holds no values:
-//   - Plain writes that race only with each other are harmless if they write the same bits. Memory holds the bits of
-//   the
-//     earlier write; those of the later one are known once it has happened: compare_write().
-//   - A plain read that races only with atomics is correct if its value is only a guess for a compare-and-swap, that
-//   is, if
-//     its thread's next operation on these bytes is one that compares them with the value read. Until then the Checker
-//     keeps the read; any other access of the thread there, a barrier and the thread's end make it a race.
+//   - Plain writes that race only with each other are harmless if they write the same bits. Memory holds the bits
+//     of the earlier write; those of the later one are known once it has happened: compare_write().
+//   - A plain read that races only with atomics is correct if its value is only a guess for a compare-and-swap:
+//     if its thread's next operation on these bytes is one that compares them with the value read. Until then the
+//     Checker keeps the read; any other access of the thread there, a barrier and the thread's end make it a race.
 // Until it is decided, Thread::undecided records it.
 #pragma once
 
