@@ -33,7 +33,6 @@ constexpr auto clusters_of() {
 // clusters. Prefetching little more than a row ahead is best: with more, the first rows arrive late, since all are
 // requested at once. A row that is needed twice is kept if registers suffice and rows are whole: for half types with
 // edges, keeping it took 10 to 15% longer.
-// half types with edges, it took 10 to 15% more.
 template <int bytes, bool centred>
 struct BackwardChoices {
   using Larger = BackwardShape<RowStreamShape<2, 7, 7, 256, 1, 3>, false>;
