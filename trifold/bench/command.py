@@ -13,6 +13,7 @@ import typer
 from trifold.bench.rows import DEFAULT_RIVALS, RIVALS, Results
 from trifold.completion import op_names
 from trifold.errors import TrifoldError
+from trifold.whole_files import write_whole
 from trifold.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -135,11 +136,8 @@ def _begun(path: Path | None) -> Results | None:
 
 
 def _write(results: Results, path: Path) -> None:
-    """The file is never incomplete: a run may be stopped at any moment."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.unfinished")
-    unfinished.write_text(results.to_json(), encoding="utf-8")
-    unfinished.replace(path)
+    write_whole(path, results.to_json())
 
 
 def _part(text: str) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from typing import Any
 from trifold.build import recipe, sources, toolchain
 from trifold.cells import Device
 from trifold.errors import ToolchainError, WorkspaceError
+from trifold.whole_files import write_whole
 from trifold.workspace import Workspace
 
 NAME = "compile_commands.json"
@@ -46,10 +47,9 @@ def write(workspace: Workspace, device: Device = "cpu") -> int:
         for file in _files(workspace)
     }
     others = [entry for entry in _read(path) if _file(entry).is_file() and str(_file(entry)) not in entries]
-    draft = path.with_name(f".{NAME}.{os.getpid()}")
     try:
-        draft.write_text(json.dumps([*entries.values(), *others], indent=1) + "\n", encoding="utf-8")
-        draft.replace(path)  # if the file is a link, for example into CMake's build folder, its target is kept
+        # If the file is a link, for example into CMake's build folder, its target is kept.
+        write_whole(path, json.dumps([*entries.values(), *others], indent=1) + "\n")
     except OSError as error:
         raise WorkspaceError(f"{path} cannot be written: {error.strerror}", "make the folder writable") from None
     return len(entries)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import sys
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from trifold.build import cache, cuda_text, device_code, inline_ptx, recipe, sha
 from trifold.build.compile import produce
 from trifold.build.recipe import Recipe
 from trifold.errors import BuildError
+from trifold.whole_files import write_whole
 
 _CHILD = Path(__file__).with_name("checked.py")
 _REWRITERS = [*sorted(Path(cuda_text.__file__).parent.glob("cuda_*.py")), *sources.REWRITERS]
@@ -61,9 +61,7 @@ def kept(code: str, name: str) -> Path:
     digest = hashlib.sha256(code.encode()).hexdigest()[:12]
     path = folder / f"{re.sub(r'[^A-Za-z0-9_]', '_', name)}-{digest}.cu"
     if not path.is_file() or path.read_text(encoding="utf-8") != code:
-        scratch = path.with_name(f".{path.name}.{os.getpid()}")
-        scratch.write_text(code, encoding="utf-8")
-        scratch.replace(path)
+        write_whole(path, code)
     return path
 
 

@@ -26,6 +26,7 @@ from trifold.acceptance import Acceptance
 from trifold.errors import TrifoldError
 from trifold.findings import Finding
 from trifold.places import place_of
+from trifold.whole_files import write_whole
 
 _report: _Report | None = None
 
@@ -73,7 +74,7 @@ def begin_anew(path: Path) -> None:
         OSError: it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    _write(path, _empty())
+    write_whole(path, json.dumps(_empty(), indent=1) + "\n")
 
 
 class Summary:
@@ -149,17 +150,11 @@ class _Report:
             started = _launches()
             content["launches"] += started - self._counted
             self._counted = started
-            _write(self.path, content)
+            write_whole(self.path, json.dumps(content, indent=1) + "\n")
 
 
 def _empty() -> dict[str, Any]:
     return {"trifold": _version(), "launches": 0, "findings": [], "allowed": []}
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    scratch.write_text(json.dumps(content, indent=1) + "\n")
-    scratch.replace(path)
 
 
 def _launches() -> int:

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import platform
-import tempfile
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -21,6 +20,7 @@ from trifold.machine.packages import installed_version
 from trifold.source_hashes import changed_sources, source_hashes
 from trifold.verification.examples import default_examples, share
 from trifold.verification.report import OpReport, Report, Row, row_from_json
+from trifold.whole_files import write_whole
 from trifold.workspace import OpFiles, Workspace
 
 Certificate = dict[str, Any]
@@ -80,11 +80,7 @@ def write_certificate(
     }
     path = certificate_path(workspace, result.op)
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, suffix=".json")
-    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        json.dump(certificate, stream, indent=2)
-        stream.write("\n")
-    os.replace(temporary, path)
+    write_whole(path, json.dumps(certificate, indent=2) + "\n")
     return True
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from trifold.cells import CellName
+from trifold.whole_files import write_whole
 from trifold.workspace import Workspace
 
 
@@ -25,12 +25,10 @@ def keep_durations(workspace: Workspace, measured: Mapping[CellName, float]) -> 
     """Add to what is known. Without the right to write there, nothing is kept."""
     known = {**durations(workspace), **measured}
     path = _path(workspace)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
     with contextlib.suppress(OSError):
         path.parent.mkdir(exist_ok=True)
         rows = [[cell.op, cell.implementation, cell.device, round(known[cell], 1)] for cell in sorted(known, key=str)]
-        scratch.write_text(json.dumps(rows), encoding="utf-8")
-        scratch.replace(path)
+        write_whole(path, json.dumps(rows))
 
 
 def _path(workspace: Workspace) -> Path:

@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from trifold.build import cache as builds
 from trifold.simulator.compiled.request import Request
+from trifold.whole_files import write_whole
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,7 @@ def draft_of(request: Request) -> Draft | Refusal:
     except (OSError, ValueError):
         answer = _process(os.getpid()).ask(request)
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        scratch = path.with_name(f".{path.name}.{os.getpid()}")
-        scratch.write_text(json.dumps(answer), encoding="utf-8")
-        scratch.replace(path)
+        write_whole(path, json.dumps(answer))
     if "refused" in answer:
         return Refusal(answer["refused"])
     parameters = tuple(DraftParameter(**each) for each in answer["parameters"])
