@@ -2,6 +2,7 @@
 
 semantics FILE FORM    all kernels of semantics.py into FILE, in the form "plain" or "simulated"; their parameters
 refusals               what is said of each kernel of refused.py
+files OP WORKSPACE     what `trifold draft` writes
 ops FOLDER             the two texts of each op with a prototype there, or why it is refused
 types                  where the types of the gallery's kernels differ from those that Numba infers
 """
@@ -64,6 +65,21 @@ def ops(folder: str) -> object:
     return texts, refused
 
 
+def files(op: str, root: str) -> object:
+    from trifold.draft.command import drafts_of
+    from trifold.workspace import Workspace
+
+    drafted = drafts_of(op, Workspace.at(Path(root)))
+    for each in drafted.files:
+        each.write()
+    return drafted.remarks
+
+
 if __name__ == "__main__":
-    programs: dict[str, Callable[..., object]] = {"semantics": semantics, "refusals": refusals, "ops": ops}
+    programs: dict[str, Callable[..., object]] = {
+        "semantics": semantics,
+        "refusals": refusals,
+        "ops": ops,
+        "files": files,
+    }
     print(json.dumps(programs[sys.argv[1]](*sys.argv[2:])))

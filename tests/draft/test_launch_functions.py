@@ -91,6 +91,23 @@ def as_it_is(x: Tensor) -> Tensor:
     return y
 """
 
+WITHOUT_TENSORS = """
+def without_tensors(n: int, device: torch.device) -> Tensor:
+    return torch.empty(n, dtype=torch.float32, device=device)
+"""
+
+LEAVES_A_LOOP = """
+def leaves_a_loop(x: Tensor, turns: int) -> Tensor:
+    if x.dtype != torch.float32:
+        raise RuntimeError("leaves_a_loop: x must be float32")
+    y = x.new_empty(x.numel())
+    for turn in range(turns):
+        if turn * turn > x.numel():
+            break
+        launch(copy_kernel, 1, x.reshape(-1), output(y), turn)
+    return y
+"""
+
 #: Launch functions, what their kernel does to an element, and lines of the drafts.
 DRAFTED = {
     "by_size": (
@@ -128,7 +145,7 @@ DRAFTED = {
         "",
         [
             """"words: x must be (", x.size(0), ", 'any', 3), but is ",""",
-            'trifold::sizes_of(x, 0, -1), ", (", low, ",), ", up);',
+            'trifold::sizes_of(x, 0, -1), ", (", low,',
         ],
     ),
     "integers_only": (
@@ -142,6 +159,8 @@ DRAFTED = {
 REFUSED = {
     "unchecked": (UNCHECKED, "which entry of this dict is meant is not known while drafting"),
     "untold": (UNTOLD, "x[0] in a message is not translated"),
+    "without_tensors": (WITHOUT_TENSORS, "without_tensors takes no tensor, by whose device torch chooses"),
+    "leaves_a_loop": (LEAVES_A_LOOP, "a loop with break is not translated in a launch function"),
     "as_it_is": (AS_IT_IS, "the dtype of the kernel's argument x is not known"),
 }
 

@@ -165,7 +165,7 @@ def f_backward(grad_y: Tensor, n: int, table: Tensor) -> Tensor:
     ("text", "problem"),
     [
         (
-            "def f(x: Tensor, way: str) -> Tensor:\n    return row_output(x)",
+            "def f(x: Tensor, way: complex) -> Tensor:\n    return row_output(x)",
             "f's parameter way has no type of a schema",
         ),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from trifold.draft import host_values as v
 from trifold.draft.arithmetic import Arithmetic
 from trifold.draft.functions import Module, Written
 from trifold.draft.host import Host, Launch
-from trifold.draft.host_conditions import call, text_of
+from trifold.draft.host_conditions import call, scalar_of, text_of
 from trifold.draft.infer import Analysis
 from trifold.draft.kernel import file_of
 from trifold.draft.printer import formatted, print_file
@@ -183,23 +184,25 @@ class _Kernels:
         for number, tensor in enumerate(tensors):
             if isinstance(tensor, v.Tensor):
                 places[number] = self._prepared(host, launch, number, tensor, prepared)
-        first = host.key or next(tensor for tensor in tensors if isinstance(tensor, v.Tensor))
+        on_device = host.key if host.key is not None and not host.key.is_dtype else None
+        first = on_device.expr if on_device is not None else places[min(places)]
         arguments = tuple(self._argument(host, launch, instance, written, p, places) for p in written.parameters)
         template = written.function.template
         given = {"class T": "<T>", "class C": f"<{self.names.meanings['C']}>", "": ""}
         kernel = written.function.name + given[template]
         grid, block = (_extent(each) for each in (launch.grid, launch.block))
-        stream = call("device.stream")
+        device = "device" if "device" not in host.taken else "current"
+        stream = call(f"{device}.stream")
         run: list[cpp.Stmt] = [
             *prepared,
-            cpp.Declare("const trifold::OnDevice", ["device"], None, f"({text_of(first.expr)})"),
+            cpp.Declare("const trifold::OnDevice", [device], None, f"({text_of(first)})"),
             cpp.Run(cpp.CallTo(f"trifold::launch<{kernel}>", (stream, grid, block, cpp.Literal("0", 0), *arguments))),
             cpp.Run(call("trifold::check_launch")),
         ]
         tests = [n.expr for n in launch.grid if n.interval is None or n.interval[0] < 1]
         if template:
             assert host.key is not None
-            over = call(f"{text_of(host.key.expr)}.{'element_size' if host.key_sizes else 'scalar_type'}")
+            over = call(f"{text_of(host.key.expr)}.element_size") if host.key_sizes else scalar_of(host.key)
             if launch.possible is not None and not all(launch.possible):
                 run = [cpp.If(_one_of(self.key, launch.possible), run, [], constant=True)]
             run = [cpp.Dispatch(self.dispatch, over, run)]
@@ -298,10 +301,18 @@ def _resolved(body: list[cpp.Stmt]) -> list[cpp.Stmt]:
         if isinstance(statement, Launch):
             found += statement.written
         elif isinstance(statement, cpp.If):
-            found.append(cpp.If(statement.test, _resolved(statement.body), _resolved(statement.otherwise)))
+            body, otherwise = (_without_scope(_resolved(each)) for each in (statement.body, statement.otherwise))
+            found.append(cpp.If(statement.test, body, otherwise))
+        elif isinstance(statement, (cpp.For, cpp.While)):
+            found.append(dataclasses.replace(statement, body=_without_scope(_resolved(statement.body))))
         else:
             found.append(statement)
     return found
+
+
+def _without_scope(body: list[cpp.Stmt]) -> list[cpp.Stmt]:
+    """The braces of a condition or loop are enough for one launch."""
+    return body[0].body if len(body) == 1 and isinstance(body[0], cpp.Scope) else body
 
 
 def _binding(op: str, hosts: Sequence[Host], tables: dict[str, cpp.PairsDefinition]) -> str:

@@ -14,8 +14,10 @@ import torch
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
-from trifold.draft.host_branches import HostBranches
+from trifold.draft.folding import BINARY
 from trifold.draft.host_calls import Returned
+from trifold.draft.host_loops import HostLoops
+from trifold.draft.host_values import NUMBERS
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import function_tree, without_none
 from trifold.draft.variables import KEYWORDS
@@ -34,7 +36,7 @@ class Launch(cpp.Stmt):
     written: list[cpp.Stmt] = field(default_factory=list)
 
 
-class Host(HostBranches):
+class Host(HostLoops):
     """One launch function. ``body`` is its C++; ``launches`` are in the order of the text.
 
     ``earlier``: the tensors of the functions before it, by name. One that forward returns, and backward takes by the
@@ -66,6 +68,7 @@ class Host(HostBranches):
         self.possible: tuple[bool, ...] | None = None
         self.holds: dict[str, bool] = {}  # conditions in whose branches this is, by their text
         self.parameters: list[tuple[str, str]] = []
+        self.changing: set[str] = set()
         self.result = "void"
         tree = self._tree(function)
         self._parameters(function, tree)
@@ -99,13 +102,28 @@ class Host(HostBranches):
                 types_ = {int: v.INT, float: v.FLOAT, bool: v.BOOL}[inner]
                 kind = {int: "int64_t", float: "double", bool: "bool"}[inner]
                 self.names[name] = v.Number(cpp.Name(own, type=types_), types_)
+            elif inner is str and not optional:
+                kind = "std::string_view"
+                self.names[name] = v.Text((cpp.Name(own),))
+            elif inner is torch.dtype and not optional:
+                kind = "trifold::ScalarType"
+                self.names[name] = v.DtypeOf(None, v.Tensor(cpp.Name(own), is_dtype=True))
+            elif inner is torch.device and not optional:
+                kind = "trifold::Device"
+                self.names[name] = v.DeviceOf(None, cpp.Name(own))
             else:
                 raise DraftError(
                     self.place(tree),
                     f"{function.__name__}'s parameter {name} has no type that a binding has",
-                    "annotate it as Tensor, Tensor | None, int, float or bool",
+                    "annotate it as Tensor, Tensor | None, int, float, bool, str, torch.dtype or torch.device",
                 )
             self.parameters.append((kind, own))
+        if not any(isinstance(value, v.Tensor) for value in self.names.values()):
+            raise DraftError(
+                self.place(tree),
+                f"{function.__name__} takes no tensor, by whose device torch chooses the operator's code",
+                "take a tensor whose device the result has",
+            )
         self.result = self._result_type(hints.get("return"), tree)
 
     def _result_type(self, hint: Any, tree: ast.FunctionDef) -> str:
@@ -157,6 +175,12 @@ class Host(HostBranches):
                 return self.statements(body, into)
             case ast.For():
                 return self.loop(node, into)
+            case ast.While():
+                self.while_loop(node, into)
+            case ast.AugAssign(target=ast.Name(), op=op):
+                self.augmented(node, BINARY[type(op)], into)
+            case ast.Assert():
+                raise DraftError(self.place(node), "an assert in a launch function", "raise RuntimeError: a check")
             case ast.FunctionDef():
                 self.names[node.name] = v.Local(node, self.names)
             case ast.Raise():
@@ -182,6 +206,8 @@ class Host(HostBranches):
     def assign(self, target: ast.expr, value: Any, into: list[cpp.Stmt]) -> None:
         if isinstance(target, ast.Starred):
             target = target.value
+        if isinstance(target, ast.Name) and target.id == "_":
+            return
         if isinstance(target, ast.Name):
             self.names[target.id] = self.named(value, target.id, into)
             return
@@ -212,7 +238,7 @@ class Host(HostBranches):
         match value:
             case v.Number(expr=expr) if not isinstance(expr, (cpp.Name, cpp.Literal)):
                 own = self.fresh(name)
-                kind = {v.INT: "int64_t", v.FLOAT: "double", v.BOOL: "bool"}[value.type]
+                kind = NUMBERS[value.type]
                 into.append(cpp.Declare(f"const {kind}", [own], expr))
                 kept = v.Number(
                     cpp.Name(own, type=value.type, interval=value.interval),

@@ -1,16 +1,19 @@
-"""Conditions and loops of a launch function."""
+"""Conditions of a launch function."""
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.host_calls import HostCalls, Returned
-from trifold.draft.host_conditions import opposite, text_of
+from trifold.draft.host_conditions import opposite, string, text_of
+from trifold.draft.host_expressions import as_it_is
 from trifold.draft.refusal import DraftError
+from trifold.draft.walk import walk
 
 
 class _Different:
@@ -25,10 +28,10 @@ class HostBranches(HostCalls):
     def statement(self, node: ast.stmt, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
         raise NotImplementedError
 
-    def assign(self, target: ast.expr, value: Any, into: list[cpp.Stmt]) -> None:
+    def fresh(self, wanted: str) -> str:
         raise NotImplementedError
 
-    def fresh(self, wanted: str) -> str:
+    def named(self, value: Any, name: str, into: list[cpp.Stmt]) -> Any:
         raise NotImplementedError
 
     def evaluate(self, node: ast.expr) -> Any:
@@ -55,7 +58,8 @@ class HostBranches(HostCalls):
         if len(node.body) == 1 and isinstance(node.body[0], ast.Continue) and not node.orelse:
             return self._skipping(test, into, rest)
         before = dict(self.names)
-        states = []
+        states: list[dict[str, Any] | None] = []
+        values: list[dict[str, Any]] = []
         bodies: list[list[cpp.Stmt]] = []
         for branch, facts in ((node.body, test.facts), (node.orelse, self.facts_if_false.get(id(test), ()))):
             self.names = dict(before)
@@ -67,22 +71,50 @@ class HostBranches(HostCalls):
             }
             self.possible = self.narrowed_to(test, branch is node.body)
             ended = self.statements(branch, body)
+            values.append({name: as_it_is(value) for name, value in self.names.items()})
             self.restore(assumed)
             self.possible, self.holds = possible, holds
             if ended is not None and self.depth > 0:
                 raise DraftError(self.place(node), "a return within a condition of a helper is not translated")
             states.append(None if ended is not None else self.names)
             bodies.append(body)
-        into.append(cpp.If(test.expr, bodies[0], bodies[1]))
         alive = [state for state in states if state is not None]
-        if not alive:
-            return Returned(None)
-        self.names = alive[0]
+        self.names = dict(alive[0]) if alive else before
         if len(alive) == 2:
-            for name in {*alive[0], *alive[1]}:
+            for name in sorted({*alive[0], *alive[1]}):
                 if alive[0].get(name) is not alive[1].get(name):
-                    self.names[name] = _Different()
-        return None
+                    self.names[name] = self._merged(name, test, values, bodies, into, node)
+        if any(bodies):
+            into.append(cpp.If(test.expr, bodies[0], bodies[1]))
+        return None if alive else Returned(None)
+
+    def _merged(
+        self,
+        name: str,
+        test: v.Number,
+        values: list[dict[str, Any]],
+        bodies: list[list[cpp.Stmt]],
+        into: list[cpp.Stmt],
+        node: ast.If,
+    ) -> Any:
+        """What a name is after both branches of a condition."""
+        found = [each.get(name) for each in values]
+        numbers = all(isinstance(each, (v.Number, bool, int, float)) for each in found)
+        tensors = all(isinstance(each, v.Tensor) for each in found)
+        if not numbers and not tensors:
+            return _Different()
+        made = self.chosen(test, found[0], found[1], node)
+        if not isinstance(made, (v.Number, v.Tensor)):
+            return _Different()
+        if not any(bodies):
+            return self.named(made, name, into)
+        declared = [text for body, value in zip(bodies, found, strict=True) for text in _just_declared(body, value)]
+        own = cpp.Name(declared[0] if declared else self.fresh(name), type=made.expr.type, interval=made.expr.interval)
+        kind = "Tensor" if isinstance(made, v.Tensor) else v.NUMBERS[made.type]
+        into.append(cpp.Declare(kind, [own.text]))
+        for body, value in zip(bodies, found, strict=True):
+            assign_at_end(body, own, (value if isinstance(value, v.Tensor) else v.number(value)).expr)
+        return dataclasses.replace(made, expr=own)
 
     def _early(self, node: ast.If, test: v.Number, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned:
         """``if a: return x`` and what follows, in a helper: a choice."""
@@ -131,26 +163,38 @@ class HostBranches(HostCalls):
             raise DraftError(self.place(node), "only RuntimeError of one message is raised by a binding")
         message = self.evaluate(problem.args[0])
         parts = _merged(message.parts if isinstance(message, v.Text) else (message,))
-        holds = opposite(test.expr)
-        into.append(cpp.Run(cpp.CallTo("trifold::check", (holds, *(self.message_part(each) for each in parts)))))
+        written = tuple(self.message_part(each) for each in parts)
+        if any(isinstance(each, cpp.CallTo) for part in written for each in walk(part)):
+            # Computed only where it is said: a size may not be there, and takes a call of libtorch.
+            into.append(cpp.If(test.expr, [cpp.Run(cpp.CallTo("trifold::fail", written))], []))
+        else:
+            into.append(cpp.Run(cpp.CallTo("trifold::check", (opposite(test.expr), *written))))
         self.learn(self.facts_if_false.get(id(test), ()))
 
     def message_part(self, part: str | cpp.Expr) -> cpp.Expr:
-        if isinstance(part, cpp.Expr):
-            return part
-        text = part.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        return cpp.Name(f'"{text}"')
+        return part if isinstance(part, cpp.Expr) else string(part)
 
-    def loop(self, node: ast.For, into: list[cpp.Stmt]) -> Returned | None:
-        values = self.evaluate(node.iter)
-        if not isinstance(values, tuple):
-            raise DraftError(self.place(node), "a loop whose length a call decides is not translated here")
-        if any(isinstance(each, ast.Return) for each in ast.walk(node)):
-            raise DraftError(self.place(node), "a return within a loop is not translated")
-        for value in values:
-            self.assign(node.target, value, into)
-            self.statements(node.body, into)
-        return None
+
+def _just_declared(body: list[cpp.Stmt], value: Any) -> list[str]:
+    """The name that a branch's last statement gives a value."""
+    last = body[-1] if body else None
+    own = getattr(getattr(value, "expr", None), "text", None)
+    return last.names if isinstance(last, cpp.Declare) and last.names == [own] else []
+
+
+def assign_at_end(body: list[cpp.Stmt], target: cpp.Name, value: cpp.Expr) -> None:
+    """At a branch's end; where the value has just got a name of its own, in place of that."""
+    last = body[-1] if body else None
+    if isinstance(last, cpp.Declare) and isinstance(value, cpp.Name) and last.names == [value.text] and last.value:
+        del body[-1]
+        value = last.value
+    match value:
+        case cpp.Infix(operator="+" | "-" | "*" | "/" as sign, left=cpp.Name(text=text), right=by) if (
+            text == target.text
+        ):
+            body.append(cpp.Assign(target, f"{sign}=", by))
+        case _:
+            body.append(cpp.Assign(target, "=", value))
 
 
 def _merged(parts: Sequence[str | cpp.Expr]) -> list[str | cpp.Expr]:

@@ -41,6 +41,10 @@ def opposite(test: cpp.Expr) -> cpp.Expr:
     """Whether a condition on integers does not hold."""
     if isinstance(test, cpp.Prefix) and test.operator == "!":
         return test.operand
+    if isinstance(test, cpp.Infix) and test.operator in ("&&", "||"):
+        return cpp.Infix(
+            "||" if test.operator == "&&" else "&&", opposite(test.left), opposite(test.right), type=v.BOOL
+        )
     whole = isinstance(test, cpp.Infix) and v.FLOAT not in (test.left.type, test.right.type)
     if whole and test.operator in _OPPOSITES:  # type: ignore[attr-defined]
         return cpp.Infix(_OPPOSITES[test.operator], test.left, test.right, type=v.BOOL)  # type: ignore[attr-defined]
@@ -80,6 +84,17 @@ def scalar_type(dtype: torch.dtype) -> str:
     return f"trifold::ScalarType::{DTYPE_NAMES[dtype]}"
 
 
+def scalar_of(tensor: v.Tensor) -> cpp.Expr:
+    """Its dtype as a ScalarType."""
+    return tensor.expr if tensor.is_dtype else call(f"{text_of(tensor.expr)}.scalar_type")
+
+
+def string(text: str) -> cpp.Name:
+    """A string literal."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return cpp.Name(f'"{escaped}"')
+
+
 def is_table(value: Any) -> bool:
     """Whether this is a dict of integers to integers, or of integers to dtypes."""
     if not isinstance(value, dict) or not value or not all(type(each) is int for each in value):
@@ -102,6 +117,12 @@ class Conditions:
     def place(self, node: ast.AST) -> Place:
         raise NotImplementedError
 
+    def assuming(self, facts: tuple[v.Fact, ...]) -> list[tuple[v.Tensor, bool, cpp.Expr]]:
+        raise NotImplementedError
+
+    def restore(self, before: list[tuple[v.Tensor, bool, cpp.Expr]]) -> None:
+        raise NotImplementedError
+
     def evaluate(self, node: ast.expr) -> Any:
         raise NotImplementedError
 
@@ -116,16 +137,19 @@ class Conditions:
 
     def logical(self, all_of: bool, nodes: list[ast.expr]) -> Any:
         parts: list[v.Number] = []
-        before = self.possible
-        for node in nodes:
-            value = self.truth(self.evaluate(node))
-            if value is (not all_of):
-                self.possible = before
-                return value
-            if not isinstance(value, bool):
-                parts.append(value)
-                self.possible = self.narrowed_to(value, all_of)
-        self.possible = before
+        before, assumed = self.possible, []
+        try:
+            for node in nodes:
+                value = self.truth(self.evaluate(node))
+                if value is (not all_of):
+                    return value
+                if not isinstance(value, bool):
+                    parts.append(value)
+                    self.possible = self.narrowed_to(value, all_of)
+                    assumed += self.assuming(value.facts if all_of else self.facts_if_false.get(id(value), ()))
+        finally:
+            self.possible = before
+            self.restore(assumed)
         return self.joined(all_of, parts)
 
     def joined(self, all_of: bool, values: Sequence[Any]) -> Any:
@@ -153,8 +177,20 @@ class Conditions:
                 known = tuple(choose(pair) for pair in zip(result.of_dtype, part.of_dtype, strict=True))
             expr = _flattened("&&" if all_of else "||", result.expr, part.expr)
             certain = self._joined_for_each_dtype(all_of, result, part)
+            otherwise = self._known_if_false(all_of, result, part)
             result = v.Number(expr, v.BOOL, facts=facts, of_dtype=known, certain=certain)
+            self.facts_if_false[id(result)] = otherwise
+            self.kept.append(result)
         return result
+
+    def _known_if_false(self, all_of: bool, a: v.Number, b: v.Number) -> tuple[v.Fact, ...]:
+        """What is true of tensors where two conditions that are joined do not hold."""
+        first, second = (self.facts_if_false.get(id(each), ()) for each in (a, b))
+        if not all_of:
+            return (*first, *second)
+        # Of a tensor that is not given nothing is asked: what holds if it is given is known of it.
+        given = {fact.tensor for fact in a.facts if fact.given}
+        return tuple(fact for fact in second if fact.tensor in given and fact.given is None)
 
     def _joined_for_each_dtype(self, all_of: bool, a: v.Number, b: v.Number) -> tuple[bool | None, ...] | None:
         unknown = (None,) * len(self.key_dtypes)
@@ -183,23 +219,36 @@ class Conditions:
         sign = SIGNS[compare]
         if isinstance(a, v.DtypeOf) or isinstance(b, v.DtypeOf):
             return self._dtypes_equal(sign == "!=", a, b, node)
-        if isinstance(a, v.DeviceOf) and isinstance(b, v.DeviceOf):
+        if isinstance(a, v.DeviceOf) and isinstance(b, v.DeviceOf) and a.tensor is not None and b.tensor is not None:
             same = call("trifold::same_device", a.tensor.expr, b.tensor.expr)
             return v.Number(same if sign == "==" else cpp.Prefix("!", same), v.BOOL)
         if isinstance(a, (v.Shape, v.Sizes)) or isinstance(b, (v.Shape, v.Sizes)):
             return self._shapes_equal(sign == "!=", a, b, node)
         if isinstance(a, tuple) and isinstance(b, tuple) and sign in ("==", "!="):
             return self._tuples_equal(sign == "!=", a, b, node)
+        if isinstance(a, v.Text) or isinstance(b, v.Text):
+            return self._texts_equal(sign, a, b, node)
         if not isinstance(a, v.Number) and not isinstance(b, v.Number):
             return compare(a, b)
         x, y = v.number(a), v.number(b)
         result = infix(sign, x, y, v.BOOL)
         result.of_dtype = self.by_dtype(compare, x, y, a, b)
-        if sign == "==" and isinstance(x.expr, cpp.CallTo) and isinstance(b, int):
+        if sign in ("==", "!=") and isinstance(x.expr, cpp.CallTo) and isinstance(b, int):
             owner = self.dimension_calls.get(id(x.expr))
             if owner is not None:
-                result.facts = (v.Fact(owner, dimensions=b),)
+                return self._knowing(result.expr, (v.Fact(owner, dimensions=b),), sign == "!=", result.of_dtype)
         return result
+
+    def _texts_equal(self, sign: str, a: Any, b: Any, node: ast.AST) -> v.Number:
+        """An argument that is a string, and a constant."""
+        written = []
+        for each in (a, b):
+            parts = each.parts if isinstance(each, v.Text) else (each,)
+            if len(parts) != 1 or sign not in ("==", "!="):
+                raise DraftError(self.place(node), "this comparison of strings is not translated")
+            (part,) = parts
+            written.append(part if isinstance(part, cpp.Expr) else string(str(part)))
+        return v.Number(cpp.Infix(sign, written[0], written[1], type=v.BOOL), v.BOOL)
 
     def _tuples_equal(self, negated: bool, a: tuple[Any, ...], b: tuple[Any, ...], node: ast.Compare) -> Any:
         if len(a) != len(b):
@@ -251,7 +300,7 @@ class Conditions:
 
     def _dtype_in(self, negated: bool, a: v.DtypeOf, b: tuple[Any, ...], node: ast.AST) -> Any:
         assert a.tensor is not None
-        tests = [self.dtype_is(a.tensor, each) for each in b]
+        tests = [self.dtype_is(a.tensor, each) for each in dict.fromkeys(b)]
         joined: cpp.Expr = tests[0]
         for test in tests[1:]:
             joined = cpp.Infix("||", joined, test, type=v.BOOL)
@@ -270,8 +319,7 @@ class Conditions:
         return call(f"trifold::{function}", cpp.Name(made.name), value)
 
     def dtype_is(self, tensor: v.Tensor, dtype: torch.dtype) -> cpp.Expr:
-        own = cpp.CallTo(f"{text_of(tensor.expr)}.scalar_type", ())
-        return cpp.Infix("==", own, cpp.Name(scalar_type(dtype)), type=v.BOOL)
+        return cpp.Infix("==", scalar_of(tensor), cpp.Name(scalar_type(dtype)), type=v.BOOL)
 
     def _dtypes_equal(self, negated: bool, a: Any, b: Any, node: ast.AST) -> Any:
         if isinstance(b, v.DtypeOf) and not isinstance(a, v.DtypeOf):
@@ -289,10 +337,12 @@ class Conditions:
             raise DraftError(self.place(node), "these dtypes are not compared")
         if isinstance(b, v.DtypeOf) and b.tensor is not None:
             expr: cpp.Expr = call("trifold::same_dtype", a.tensor.expr, b.tensor.expr)
+            if a.tensor.is_dtype or b.tensor.is_dtype:
+                expr = cpp.Infix("==", scalar_of(a.tensor), scalar_of(b.tensor), type=v.BOOL)
             if b.tensor.dtypes is not None:
-                facts = (v.Fact(a.tensor, dtypes=b.tensor.dtypes),)
+                facts = (v.Fact(a.tensor, by_key=b.tensor.dtypes),)
             elif a.tensor.dtypes is not None:
-                facts = (v.Fact(b.tensor, dtypes=a.tensor.dtypes),)
+                facts = (v.Fact(b.tensor, by_key=a.tensor.dtypes),)
         elif isinstance(b, v.DtypeOf):
             expr = cpp.Infix("==", call("trifold::dtype_code", a.tensor.expr), self.dtype_code(b, node), type=v.BOOL)
         else:
@@ -342,7 +392,7 @@ class Conditions:
         elif isinstance(dtype, v.DtypeOf):
             found = dtype.scalar
             if dtype.tensor is not None:
-                found = call(f"{text_of(dtype.tensor.expr)}.scalar_type")
+                found = scalar_of(dtype.tensor)
         if found is None:
             raise DraftError(self.place(node), "this dtype is not translated")
         return found

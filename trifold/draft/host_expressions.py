@@ -39,7 +39,7 @@ class HostExpressions(Conditions):
                 return value
             case ast.Name(id=name):
                 if name in self.names:
-                    return self.names[name]
+                    return _as_known(self.names[name])
                 if name in self.globals:
                     return self.globals[name]
                 raise DraftError(self.place(node), f"{name} has no value here")
@@ -47,6 +47,9 @@ class HostExpressions(Conditions):
                 return self.attribute(self.evaluate(base), attribute, node)
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
                 return self.elements(elements)
+            case ast.Dict(keys=keys, values=values) if None not in keys:
+                entries = zip(self.elements([k for k in keys if k]), self.elements(values), strict=True)
+                return dict(entries)
             case ast.UnaryOp():
                 return self.unary(node)
             case ast.BinOp(left=left, op=op, right=right):
@@ -218,10 +221,10 @@ class HostExpressions(Conditions):
         if isinstance(test, bool):
             return self.evaluate(body if test else orelse)
         with_facts = self.assuming(test.facts)
-        chosen = _copied(self.evaluate(body))
+        chosen = as_it_is(self.evaluate(body))
         self.restore(with_facts)
         with_facts = self.assuming(self.facts_if_false.get(id(test), ()))
-        otherwise = _copied(self.evaluate(orelse))
+        otherwise = as_it_is(self.evaluate(orelse))
         self.restore(with_facts)
         return self.chosen(test, chosen, otherwise, node)
 
@@ -316,7 +319,9 @@ class HostExpressions(Conditions):
                 continue
             assert isinstance(node, ast.FormattedValue)
             value = self.evaluate(node.value)
-            if node.format_spec is None:
+            if node.format_spec is None and node.conversion == ord("r") and isinstance(value, str | v.Text):
+                parts += ["'", *self.in_words(value, node), "'"]
+            elif node.format_spec is None:
                 parts += self.in_words(value, node)
             elif isinstance(value, v.Number) and value.type == v.FLOAT and _is_g(node.format_spec):
                 parts.append(call("trifold::in_digits", value.expr))
@@ -345,11 +350,13 @@ class HostExpressions(Conditions):
                 words = [[repr(each)] if isinstance(each, str) else self.in_words(each, node) for each in value]
                 separated = [part for each in words for part in (", ", *each)]
                 return ["(", *separated[1:], ",)" if len(value) == 1 else ")"]
+            case v.DtypeOf(tensor=tensor) if tensor is not None and tensor.is_dtype:
+                return ["torch.", tensor.expr]
             case v.DtypeOf(tensor=tensor) if tensor is not None:
                 return ["torch.", cpp.Name(f"trifold::Dtype{{{text_of(tensor.expr)}}}")]
             case v.Either(test=test, chosen=str() as chosen, otherwise=str() as otherwise):
                 return [cpp.Ternary(test.expr, cpp.Name(f'"{chosen}"'), cpp.Name(f'"{otherwise}"'))]
-            case v.DeviceOf(tensor=tensor):
+            case v.DeviceOf(tensor=tensor) if tensor is not None:
                 return [cpp.Name(f"trifold::Place{{{text_of(tensor.expr)}}}")]
             case str() | int() | float() | torch.dtype():
                 return [str(value)]
@@ -388,7 +395,14 @@ def _has_sizes(*shapes: Any) -> bool:
     return not plain or len({len(each) for each in shapes}) > 1
 
 
-def _copied(value: Any) -> Any:
+def _as_known(value: Any) -> Any:
+    """A dtype that has a name, by what has been checked since."""
+    if isinstance(value, v.DtypeOf) and value.tensor is not None:
+        return v.DtypeOf(value.tensor.dtypes, value.tensor, value.scalar)
+    return value
+
+
+def as_it_is(value: Any) -> Any:
     """A tensor as it is now: where an optional one is known to be given."""
     return dataclasses.replace(value, like=value) if isinstance(value, v.Tensor) and value.optional else value
 

@@ -26,6 +26,8 @@ class HostFacts(HostParts):
         for fact in facts:
             if fact.dtypes is not None:
                 self.set_dtypes(fact.tensor, fact.dtypes)
+            if fact.by_key is not None:
+                fact.tensor.known, fact.tensor.choices = fact.by_key, ()
             if fact.sizes is not None and fact.tensor.dtypes is None:
                 self.set_sizes(fact.tensor, fact.sizes)
             if fact.dimensions is not None:
@@ -38,6 +40,9 @@ class HostFacts(HostParts):
         if self.key is None and len(dtypes) > 1:
             self.key, self.key_dtypes = tensor, dtypes
             self.expect_earlier(tensor)
+        if tensor is not self.key and len(dtypes) > 1:
+            tensor.choices = dtypes
+            return
         tensor.known = dtypes * len(self.key_dtypes or (0,)) if len(dtypes) == 1 else dtypes
 
     def expect_earlier(self, key: v.Tensor) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import math
 import operator
 from collections.abc import Callable
@@ -15,8 +16,8 @@ from trifold import prototype
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.host import Host, Launch
-from trifold.draft.host_conditions import call, text_of
-from trifold.draft.host_tensors import new_empty
+from trifold.draft.host_conditions import call, scalar_of, text_of
+from trifold.draft.host_tensors import count_of, new_empty, new_like, of_dtype, sizes_given, zeroed
 from trifold.draft.refusal import DraftError
 
 Handler = Callable[[Host, Any, dict[str, Any], ast.Call], Any]
@@ -40,7 +41,7 @@ def _check_alike(host: Host, arguments: Any, keywords: dict[str, Any], node: ast
         host.into.append(cpp.Run(call("trifold::check_alike", text[0], x.expr, text[1], y.expr, text[2])))
     host.set_dtypes(x, v.FLOATING)
     for _, y in others:
-        host.set_dtypes(y, v.FLOATING)
+        y.known, y.choices = x.dtypes, ()
         y.dimensions = x.dimensions = x.dimensions or y.dimensions
         x.same_shape.append(y)
         y.same_shape.append(x)
@@ -49,7 +50,7 @@ def _check_alike(host: Host, arguments: Any, keywords: dict[str, Any], node: ast
 def _elementwise_output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     first = arguments[0]
     expr = call("trifold::elementwise_output", *(each.expr for each in arguments))
-    return v.Tensor(expr, first.dtypes, first.dimensions, dense=True)
+    return v.Tensor(expr, first.dtypes, first.dimensions, dense=True, strided=True)
 
 
 def _row_output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
@@ -85,6 +86,8 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
     passed = [host.with_known_range(each) if isinstance(each, v.Number) else each for each in given]
     block = keywords.get("block", prototype.THREADS_PER_BLOCK)
     extents = [tuple(v.number(n) for n in (e if isinstance(e, tuple) else (e,))) for e in (grid, block)]
+    if _launch_for_each_dtype(host, arguments, keywords, node):
+        return
     number = next((n for n, each in enumerate(arguments) if isinstance(each, v.Either)), None)
     if number is not None:
         one_of = arguments[number]
@@ -108,16 +111,73 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
     host.into.append(one)
 
 
+def _launch_for_each_dtype(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> bool:
+    """Where a check allows a tensor several dtypes, whatever the key's is, each has a launch of its own."""
+    tensors = [each.tensor if isinstance(each, v.Output) else each for each in arguments]
+    roots = [each.root for each in tensors if isinstance(each, v.Tensor)]
+    free = next((root for root in roots if root.choices), None)
+    if free is None:
+        return False
+    into, choices = host.into, free.choices
+    if choices == host.key_dtypes and host.key is not None:
+        # As many kernels as pairs of dtypes nobody wants: both are to be of the same.
+        words = f"{host.function.__name__}: {text_of(free.expr)} must have the dtype of {text_of(host.key.expr)}"
+        same = cpp.Infix("==", scalar_of(free), scalar_of(host.key), type=v.BOOL)
+        into.append(cpp.Run(call("trifold::check", same, host.message_part(words))))
+        free.known, free.choices = host.key_dtypes, ()
+        return False
+    branches: list[list[cpp.Stmt]] = []
+    for dtype in choices:
+        free.choices, free.known = (), (dtype,) * len(host.key_dtypes or (0,))
+        fixed = tuple(_with_dtype(given, tensor) for given, tensor in zip(arguments, tensors, strict=True))
+        host.into = []
+        _launch(host, fixed, keywords, node)
+        branches.append(host.into)
+    free.choices, free.known, host.into = choices, None, into
+    chosen = branches[-1]  # a check allows no other
+    for dtype, body in list(zip(choices, branches, strict=True))[-2::-1]:
+        chosen = [cpp.If(host.dtype_is(free, dtype), body, chosen)]
+    into += chosen
+    return True
+
+
+def _with_dtype(given: Any, tensor: Any) -> Any:
+    """An argument whose dtype does not depend on what is assumed of another one's."""
+    if not isinstance(tensor, v.Tensor):
+        return given
+    fixed = dataclasses.replace(tensor, known=tensor.dtypes, like=None, choices=())
+    return v.Output(fixed) if isinstance(given, v.Output) else fixed
+
+
 def _launch_elementwise(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
     kernel, n, *passed = arguments
-    _launch(host, (kernel, host._ceil(n, prototype.THREADS_PER_BLOCK), *passed), {}, node)
+    blocks = host.named(host._ceil(n, prototype.THREADS_PER_BLOCK), "blocks", host.into)
+    _launch(host, (kernel, blocks, *passed), {}, node)
 
 
 def _empty(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     device = keywords.pop("device", None)
-    if not isinstance(device, v.DeviceOf):
-        raise DraftError(host.place(node), "torch.empty needs the device of an argument", "use x.new_empty(...)")
-    return new_empty(host, device.tensor, arguments, keywords, node)
+    dtype = keywords.get("dtype")
+    if not isinstance(device, v.DeviceOf) or dtype is None:
+        raise DraftError(host.place(node), "torch.empty needs a device and a dtype", "use x.new_empty(...)")
+    if device.tensor is not None:
+        return new_empty(host, device.tensor, arguments, keywords, node)
+    assert device.expr is not None
+    shape = sizes_given(arguments)
+    expr = call("trifold::empty_on", device.expr, host.dims(shape, node), host.scalar(dtype, node))
+    return of_dtype(host, expr, dtype, count_of(shape))
+
+
+def _zeros(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    return zeroed(_empty(host, arguments, keywords, node))
+
+
+def _empty_like(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    return new_like(host, arguments[0], arguments[1:], keywords, node)
+
+
+def _zeros_like(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    return zeroed(_empty_like(host, arguments, keywords, node))
 
 
 def _least(name: str) -> Handler:
@@ -207,6 +267,9 @@ HANDLERS: dict[Any, Handler] = {
     prototype.launch: _launch,
     prototype.launch_elementwise: _launch_elementwise,
     torch.empty: _empty,
+    torch.empty_like: _empty_like,
+    torch.zeros: _zeros,
+    torch.zeros_like: _zeros_like,
     min: _least("min"),
     max: _least("max"),
     math.isfinite: _is_finite,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -30,11 +31,11 @@ def _numel(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], no
     return v.Number(cpp.CallTo(f"{text_of(x.expr)}.numel", (), type=v.INT, interval=v.SIZE), v.INT, v.SIZE)
 
 
-def _sizes(arguments: Any) -> Any:
+def sizes_given(arguments: Any) -> Any:
     return arguments[0] if len(arguments) == 1 and isinstance(arguments[0], (tuple, v.Shape, v.Sizes)) else arguments
 
 
-def _count(shape: Any) -> int | None:
+def count_of(shape: Any) -> int | None:
     if isinstance(shape, v.Sizes):
         return None
     parts = shape.parts if isinstance(shape, v.Shape) else shape
@@ -52,22 +53,57 @@ def _count(shape: Any) -> int | None:
 
 
 def new_empty(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    shape = _sizes(arguments)
+    shape = sizes_given(arguments)
     dims = host.dims(shape, node)
     dtype = keywords.get("dtype")
     if dtype is None:
-        return v.Tensor(call("trifold::empty_contiguous", x.expr, dims), x.dtypes, _count(shape), dense=True)
-    count = len(host.key_dtypes or (0,))
-    dtypes = dtype.dtypes if isinstance(dtype, v.DtypeOf) else (dtype,) * count
+        return v.Tensor(call("trifold::empty_contiguous", x.expr, dims), x.dtypes, count_of(shape), dense=True)
     expr = call("trifold::empty_contiguous", x.expr, dims, host.dtype_code(dtype, node))
-    return v.Tensor(expr, dtypes, _count(shape), dense=True)
+    return of_dtype(host, expr, dtype, count_of(shape))
+
+
+def of_dtype(host: Host, expr: cpp.Expr, dtype: Any, dimensions: int | None) -> v.Tensor:
+    """A new tensor."""
+    if isinstance(dtype, torch.dtype):
+        return v.Tensor(expr, (dtype,) * len(host.key_dtypes or (0,)), dimensions, dense=True)
+    return v.Tensor(expr, dtype.dtypes, dimensions, dense=True, like=None if dtype.dtypes else dtype.tensor)
+
+
+def new_like(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    """``torch.empty_like``: in the layout of elementwise results."""
+    dtype = keywords.get("dtype")
+    if arguments or set(keywords) - {"dtype"}:
+        raise DraftError(host.place(node), "this empty_like is not translated", "use x.new_empty(...)")
+    made = call("trifold::elementwise_output", x.expr)
+    if dtype is None:
+        return v.Tensor(made, x.dtypes, x.dimensions, dense=True, strided=True)
+    if not x.dense:
+        raise DraftError(host.place(node), "empty_like of another dtype is not translated", "use x.new_empty(...)")
+    own = text_of(x.expr)
+    sizes, strides = call(f"{own}.sizes"), call(f"{own}.strides")
+    made = call("trifold::empty_strided", x.expr, sizes, strides, host.dtype_code(dtype, node))
+    return dataclasses.replace(of_dtype(host, made, dtype, x.dimensions), strided=True)
+
+
+def zeroed(x: v.Tensor) -> v.Tensor:
+    return dataclasses.replace(x, expr=call("trifold::zeroed", x.expr))
 
 
 def _reshape(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    shape = _sizes(arguments)
+    shape = sizes_given(arguments)
     if any(isinstance(each, (torch.dtype, v.DtypeOf)) for each in (shape if isinstance(shape, tuple) else ())):
         raise DraftError(host.place(node), "a reshape to another dtype is not translated", "use x.view(dtype)")
-    return v.Tensor(call("torch::stable::reshape", x.expr, host.dims(shape, node)), x.dtypes, _count(shape))
+    return v.Tensor(call("torch::stable::reshape", x.expr, host.dims(shape, node)), x.dtypes, count_of(shape))
+
+
+def _new_zeros(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    return zeroed(new_empty(host, x, arguments, keywords, node))
+
+
+def _clone(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    if keywords:
+        raise DraftError(host.place(node), "a clone in another layout is not translated", "leave the argument out")
+    return v.Tensor(call("torch::stable::clone", x.expr), x.dtypes, x.dimensions, dense=True, strided=True)
 
 
 def _view(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
@@ -115,5 +151,10 @@ METHODS: dict[str, Callable[[Host, v.Tensor, Any, dict[str, Any], ast.Call], Any
     "size": _size_of,
     "t": _transposed,
     "contiguous": _contiguous,
+    "clone": _clone,
+    "new_zeros": _new_zeros,
+    "is_contiguous": lambda host, x, arguments, keywords, node: v.Number(
+        call(f"{text_of(x.expr)}.is_contiguous"), v.BOOL
+    ),
     "element_size": lambda host, x, arguments, keywords, node: host.element_size(x),
 }

@@ -26,6 +26,8 @@ INT = (types.int64,)
 BOOL = (types.boolean,)
 FLOAT = (types.float64,)
 
+NUMBERS = {INT: "int64_t", FLOAT: "double", BOOL: "bool"}  # in C++
+
 Dtypes = tuple[torch.dtype, ...]
 
 
@@ -57,17 +59,24 @@ class Tensor:
     known: Dtypes | None = None  # its dtype for each dtype of the key
     dimensions: int | None = None
     optional: bool = False
+    is_dtype: bool = False  # it stands for an argument that is a dtype: ``expr`` is a ScalarType
     present: bool = True  # whether an optional one is known to be given
     dense: bool = False  # its elements are taken in their order in memory
     strided: bool = False  # an argument, whose strides the kernel takes as they are
     same_shape: list[Tensor] = field(default_factory=list)
     like: Tensor | None = None  # the tensor whose dtype it has
     sizes: tuple[int, ...] | None = None  # of an element, for each dtype of the key, where its dtype is not known
+    choices: Dtypes = ()  # those that a check allows it, whatever the key's is
     chosen_from: tuple[tuple[bool, ...], Tensor, Tensor] | None = None  # for each dtype of the key: the first or not
 
     @property
     def dtypes(self) -> Dtypes | None:
         return self.known if self.known is not None or self.like is None else self.like.dtypes
+
+    @property
+    def root(self) -> Tensor:
+        """The tensor that decides of its dtype."""
+        return self if self.known is not None or self.like is None else self.like.root
 
     @property
     def element_sizes(self) -> tuple[int, ...] | None:
@@ -93,7 +102,8 @@ class Output:
 @dataclass(frozen=True)
 class Fact:
     tensor: Tensor
-    dtypes: Dtypes | None = None
+    dtypes: Dtypes | None = None  # that it may have
+    by_key: Dtypes | None = None  # the one that it has, for each dtype of the key
     dimensions: int | None = None
     given: bool | None = None
     sizes: tuple[int, ...] | None = None  # that an element may have
@@ -101,7 +111,8 @@ class Fact:
 
 @dataclass(frozen=True)
 class DtypeOf:
-    """A dtype: the tensor's, or for each dtype of the key another one. ``scalar``: as a ScalarType."""
+    """A dtype: the tensor's, or for each dtype of the key another one. ``scalar``: as a ScalarType. An argument that is
+    a dtype is that of a tensor which stands for it."""
 
     dtypes: Dtypes | None
     tensor: Tensor | None = None
@@ -131,7 +142,10 @@ class Sizes:
 
 @dataclass(frozen=True)
 class DeviceOf:
-    tensor: Tensor
+    """A tensor's device, or an argument that is one."""
+
+    tensor: Tensor | None
+    expr: cpp.Expr | None = None
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,15 @@ from trifold.draft.source import function_tree, without_none
 from trifold.draft.tree import assigned_names, read_names
 from trifold.errors import PrototypeError
 
-_SIMPLE = {torch.Tensor: "Tensor", int: "int", float: "float", bool: "bool"}
+_SIMPLE = {
+    torch.Tensor: "Tensor",
+    int: "int",
+    float: "float",
+    bool: "bool",
+    str: "str",
+    torch.dtype: "ScalarType",
+    torch.device: "Device",
+}
 _WIDTH = 110
 
 
@@ -108,7 +116,7 @@ class _Launch:
             raise DraftError(
                 self.place(self.tree),
                 f"{self.name}'s parameter {name} has no type of a schema",
-                "annotate it as Tensor, int, float or bool, or one of them | None",
+                "annotate it as Tensor, int, float, bool, str, torch.dtype or torch.device, or one of them | None",
             )
         return _SIMPLE[inner] + ("?" if optional else "")
 
@@ -134,9 +142,9 @@ class _Launch:
         outputs = set()
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Call) and self._global(node.func) is trifold.prototype.output:
-                passed: ast.expr = node.args[0]
-                while (isinstance(passed, ast.Call) and passed.args) or isinstance(passed, ast.Subscript):
-                    passed = passed.value if isinstance(passed, ast.Subscript) else passed.args[0]
+                passed = node.args[0]
+                while (viewed := _viewed(passed)) is not None:
+                    passed = viewed
                 outputs |= {passed.id} if isinstance(passed, ast.Name) else set()
         return tuple(name for name in self.parameters if name in outputs - assigned_names(self.tree.body))
 
@@ -150,6 +158,16 @@ class _Launch:
         arguments = ", ".join(f"{kind} {name}" for kind, name in zip(types, self.parameters, strict=True))
         returned = self.results[0] if len(self.results) == 1 else f"({', '.join(self.results)})"
         return f"{self.name}({arguments}) -> {returned}"
+
+
+def _viewed(node: ast.expr) -> ast.expr | None:
+    """What an expression is a view of: x of rows(x), x[0], x.view(-1) and x.T."""
+    match node:
+        case ast.Subscript(value=inner) | ast.Call(func=ast.Attribute(value=inner)) | ast.Attribute(value=inner):
+            return inner
+        case ast.Call(args=[inner, *_]):
+            return inner
+    return None
 
 
 def _defined(launch: _Launch, fake: str) -> str:
@@ -178,15 +196,30 @@ def _what_results_need(body: Sequence[ast.stmt], needed: set[str]) -> list[ast.s
                 if inner or other:
                     kept.append(ast.If(test, inner or [ast.Pass()], other))
                     needed |= read_names([test])
-            case ast.For() | ast.While() | ast.With() if assigned_names(node.body) & needed:
+            case ast.With() if assigned_names(node.body) & needed:
                 needed |= read_names([node])
                 kept.append(node)
+            case ast.For() | ast.While() if assigned_names(node.body) & needed:
+                kept.append(_loop_of_needed(node, needed))
+                needed |= read_names([kept[-1]])
             case ast.FunctionDef(name=name) if name in needed:
                 needed |= read_names([node])
                 kept.append(node)
             case ast.Import() | ast.ImportFrom():
                 kept.append(node)
     return kept[::-1]
+
+
+def _loop_of_needed(node: ast.For | ast.While, needed: set[str]) -> ast.For | ast.While:
+    """A loop with those statements that make what is needed after it, or in the turns that follow."""
+    while True:
+        before = set(needed)
+        body = _what_results_need(node.body, needed) or [ast.Pass()]
+        if needed == before:
+            break
+    if isinstance(node, ast.While):
+        return ast.copy_location(ast.While(node.test, body, []), node)
+    return ast.copy_location(ast.For(node.target, node.iter, body, []), node)
 
 
 def _without_equal_returns(body: Sequence[ast.stmt]) -> list[ast.stmt]:

@@ -9,13 +9,14 @@ using trifold::Tensor;
 Tensor add(const Tensor& x, const Tensor& y) {
   trifold::check_alike("add", x, "x", y, "y");
   const Tensor out = trifold::elementwise_output(x, y);
-  if (trifold::ceil_div(out.numel(), 256) > 0) {
+  const int64_t blocks = trifold::ceil_div(out.numel(), 256);
+  if (blocks > 0) {
     trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
       const Tensor x_argument = trifold::in_layout_of(out, x);
       const Tensor y_argument = trifold::in_layout_of(out, y);
       const trifold::OnDevice device(x);
-      trifold::launch<add_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(trifold::ceil_div(out.numel(), 256))),
-                                     dim3(256), 0, trifold::data<T>(x_argument), trifold::data<T>(y_argument),
+      trifold::launch<add_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(256), 0,
+                                     trifold::data<T>(x_argument), trifold::data<T>(y_argument),
                                      trifold::mutable_data<T>(out), out.numel());
       trifold::check_launch();
     });

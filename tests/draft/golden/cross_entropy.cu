@@ -28,7 +28,6 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
                  "; 0 is none, 1 the mean, 2 the sum");
   const Tensor x = trifold::rows(logits);
   const int64_t count_of_rows = x.size(0);
-  const int64_t value = x.size(1);
   const Tensor targets = torch::stable::reshape(target, {-1});
   const Tensor loss = trifold::empty_contiguous(
       logits, reduction == 0 ? trifold::sizes(trifold::sizes_of(target, 0, 0)) : trifold::sizes());
@@ -40,14 +39,12 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
   const Tensor divisor =
       with_gradient && logits.scalar_type() != trifold::ScalarType::Half ? count : trifold::slice(count, 0, 0);
   if (divisor.numel() > 0) {
-    {
-      const Tensor targets_argument = trifold::without_gaps(targets);
-      const trifold::OnDevice device(logits);
-      trifold::launch<cross_entropy_count_kernel>(device.stream(), dim3(1), dim3(256), 0,
-                                                  trifold::data<int64_t>(targets_argument), ignore_index,
-                                                  trifold::mutable_data<int64_t>(divisor), count_of_rows);
-      trifold::check_launch();
-    }
+    const Tensor targets_argument = trifold::without_gaps(targets);
+    const trifold::OnDevice device(logits);
+    trifold::launch<cross_entropy_count_kernel>(device.stream(), dim3(1), dim3(256), 0,
+                                                trifold::data<int64_t>(targets_argument), ignore_index,
+                                                trifold::mutable_data<int64_t>(divisor), count_of_rows);
+    trifold::check_launch();
   }
   const int64_t count2 = x.size(0);
   const int64_t columns = x.size(1);

@@ -85,11 +85,12 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, const std::
         rounds ? trifold::empty_contiguous(grad, {elements}, trifold::dtype_code(trifold::ScalarType::Float))
                : grad_weight,
         {-1});
-    if (trifold::ceil_div(elements, 256) > 0) {
+    const int64_t blocks = trifold::ceil_div(elements, 256);
+    if (blocks > 0) {
       trifold::dispatch_floating(grad.scalar_type(), [&]<class T>() {
         const trifold::OnDevice device(grad);
         trifold::launch<embedding_zero_kernel<trifold::compute_t<T>>>(
-            device.stream(), dim3(static_cast<unsigned>(trifold::ceil_div(elements, 256))), dim3(256), 0,
+            device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(256), 0,
             trifold::mutable_data<trifold::compute_t<T>>(sums), elements);
         trifold::check_launch();
       });
@@ -98,17 +99,17 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, const std::
       const int64_t lanes = int64_t{1} << trifold::bit_length(std::min<int64_t>(columns, 32) - 1);
       const int64_t height = trifold::floor_div(256, lanes);
       const int64_t tiles = trifold::ceil_div(columns, lanes * 1);
-      const int64_t blocks = trifold::ceil_div(positions, height);
+      const int64_t blocks2 = trifold::ceil_div(positions, height);
       const int64_t grid_1 = std::min<int64_t>(tiles, 65535);
       const Tensor arguments_0 = trifold::rows(grad);
       const Tensor arguments_1 = torch::stable::reshape(indices, {-1});
-      if (blocks > 0 && grid_1 > 0) {
+      if (blocks2 > 0 && grid_1 > 0) {
         trifold::dispatch_floating(grad.scalar_type(), [&]<class T>() {
           const Tensor grad_argument = trifold::without_gaps(arguments_0);
           const Tensor indices_argument = trifold::without_gaps(arguments_1);
           const trifold::OnDevice device(grad);
           trifold::launch<embedding_add_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(grid_1)),
+              device.stream(), dim3(static_cast<unsigned>(blocks2), static_cast<unsigned>(grid_1)),
               dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(height)), 0, trifold::data<T>(grad_argument),
               grad_argument.stride(0), trifold::data<int64_t>(indices_argument),
               trifold::mutable_data<trifold::compute_t<T>>(sums), positions, vocabulary2, columns);
@@ -117,16 +118,16 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, const std::
       }
     }
     if (rounds) {
-      if (trifold::ceil_div(elements, 256) > 0) {
+      const int64_t blocks3 = trifold::ceil_div(elements, 256);
+      if (blocks3 > 0) {
         trifold::dispatch_floating(grad.scalar_type(), [&]<class T>() {
           if constexpr (sizeof(T) == 2) {
             const Tensor sums_argument = trifold::without_gaps(sums);
             const Tensor grad_weight_argument = torch::stable::reshape(grad_weight, {-1});
             const trifold::OnDevice device(grad);
-            trifold::launch<embedding_round_kernel<T>>(
-                device.stream(), dim3(static_cast<unsigned>(trifold::ceil_div(elements, 256))), dim3(256), 0,
-                trifold::data<trifold::compute_t<T>>(sums_argument), trifold::mutable_data<T>(grad_weight_argument),
-                elements);
+            trifold::launch<embedding_round_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks3)), dim3(256),
+                                                       0, trifold::data<trifold::compute_t<T>>(sums_argument),
+                                                       trifold::mutable_data<T>(grad_weight_argument), elements);
             trifold::check_launch();
           }
         });
@@ -139,30 +140,30 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, const std::
     const Tensor starts = trifold::empty_contiguous(indices, {vocabulary3 + 1});
     const Tensor arguments_02 = torch::stable::reshape(indices, {-1});
     const Tensor arguments_12 = torch::stable::reshape(order.value(), {-1});
+    const int64_t blocks4 = trifold::ceil_div(vocabulary3 + 1, 256);
     {
       const Tensor indices_argument = trifold::without_gaps(arguments_02);
       const Tensor order_argument = trifold::without_gaps(arguments_12);
       const trifold::OnDevice device(grad);
       trifold::launch<embedding_starts_kernel>(
-          device.stream(), dim3(static_cast<unsigned>(trifold::ceil_div(vocabulary3 + 1, 256))), dim3(256), 0,
-          trifold::data<int64_t>(indices_argument), trifold::data<int64_t>(order_argument),
-          trifold::mutable_data<int64_t>(starts), positions2, vocabulary3);
+          device.stream(), dim3(static_cast<unsigned>(blocks4)), dim3(256), 0, trifold::data<int64_t>(indices_argument),
+          trifold::data<int64_t>(order_argument), trifold::mutable_data<int64_t>(starts), positions2, vocabulary3);
       trifold::check_launch();
     }
     const bool block_a_row = trifold::floor_div(positions2, vocabulary3) >= 32;
     const int64_t lanes2 = int64_t{1} << trifold::bit_length(std::min<int64_t>(columns2, 32) - 1);
     const int64_t height2 = trifold::floor_div(256, lanes2);
     const int64_t tiles2 = trifold::ceil_div(columns2, lanes2 * 1);
-    const int64_t blocks2 = block_a_row ? vocabulary3 : trifold::ceil_div(vocabulary3, height2);
+    const int64_t blocks5 = block_a_row ? vocabulary3 : trifold::ceil_div(vocabulary3, height2);
     const int64_t grid_12 = std::min<int64_t>(tiles2, 65535);
     if (block_a_row) {
-      if (blocks2 > 0 && grid_12 > 0) {
+      if (blocks5 > 0 && grid_12 > 0) {
         trifold::dispatch_floating(grad.scalar_type(), [&]<class T>() {
           const Tensor grad_argument = trifold::without_gaps(trifold::rows(grad));
           const Tensor order_argument = trifold::without_gaps(torch::stable::reshape(order.value(), {-1}));
           const trifold::OnDevice device(grad);
           trifold::launch<embedding_long_sum_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(blocks2), static_cast<unsigned>(grid_12)),
+              device.stream(), dim3(static_cast<unsigned>(blocks5), static_cast<unsigned>(grid_12)),
               dim3(static_cast<unsigned>(lanes2), static_cast<unsigned>(height2)), 0, trifold::data<T>(grad_argument),
               grad_argument.stride(0), trifold::data<int64_t>(order_argument), trifold::data<int64_t>(starts),
               trifold::mutable_data<T>(grad_weight), grad_weight.stride(0), vocabulary3, columns2);
@@ -170,13 +171,13 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, const std::
         });
       }
     } else {
-      if (blocks2 > 0 && grid_12 > 0) {
+      if (blocks5 > 0 && grid_12 > 0) {
         trifold::dispatch_floating(grad.scalar_type(), [&]<class T>() {
           const Tensor grad_argument = trifold::without_gaps(trifold::rows(grad));
           const Tensor order_argument = trifold::without_gaps(torch::stable::reshape(order.value(), {-1}));
           const trifold::OnDevice device(grad);
           trifold::launch<embedding_sum_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(blocks2), static_cast<unsigned>(grid_12)),
+              device.stream(), dim3(static_cast<unsigned>(blocks5), static_cast<unsigned>(grid_12)),
               dim3(static_cast<unsigned>(lanes2), static_cast<unsigned>(height2)), 0, trifold::data<T>(grad_argument),
               grad_argument.stride(0), trifold::data<int64_t>(order_argument), trifold::data<int64_t>(starts),
               trifold::mutable_data<T>(grad_weight), grad_weight.stride(0), vocabulary3, columns2);

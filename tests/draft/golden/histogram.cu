@@ -13,45 +13,47 @@ Tensor histogram(const Tensor& x, int64_t bins, double low, double high) {
   const double last = trifold::rounded_unless(x.scalar_type() == trifold::ScalarType::Double, high);
   const double factor = trifold::rounded_unless(x.scalar_type() == trifold::ScalarType::Double, bins);
   const bool range_is_known = std::isfinite(first) && std::isfinite(last) && first < last;
-  trifold::check(
-      range_is_known &&
-          std::isfinite(trifold::rounded_unless(
-              x.scalar_type() == trifold::ScalarType::Double,
-              trifold::rounded_unless(x.scalar_type() == trifold::ScalarType::Double, last - first) * factor)),
-      "histogram: low must be less than high, and both and (high - low) * bins finite in ",
-      x.scalar_type() == trifold::ScalarType::Double ? "float64" : "float32", ", but low is ", trifold::in_digits(low),
-      " and high is ", trifold::in_digits(high), "; pass the range of the numbers to count");
+  if (!range_is_known ||
+      !std::isfinite(trifold::rounded_unless(
+          x.scalar_type() == trifold::ScalarType::Double,
+          trifold::rounded_unless(x.scalar_type() == trifold::ScalarType::Double, last - first) * factor))) {
+    trifold::fail("histogram: low must be less than high, and both and (high - low) * bins finite in ",
+                  x.scalar_type() == trifold::ScalarType::Double ? "float64" : "float32", ", but low is ",
+                  trifold::in_digits(low), " and high is ", trifold::in_digits(high),
+                  "; pass the range of the numbers to count");
+  }
   const Tensor counts = trifold::empty_contiguous(x, {bins}, trifold::dtype_code(trifold::ScalarType::Long));
-  if (trifold::ceil_div(bins, 256) > 0) {
+  const int64_t blocks = trifold::ceil_div(bins, 256);
+  if (blocks > 0) {
     const trifold::OnDevice device(x);
-    trifold::launch<histogram_zero_kernel>(device.stream(), dim3(static_cast<unsigned>(trifold::ceil_div(bins, 256))),
-                                           dim3(256), 0, trifold::mutable_data<int64_t>(counts), bins);
+    trifold::launch<histogram_zero_kernel>(device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(256), 0,
+                                           trifold::mutable_data<int64_t>(counts), bins);
     trifold::check_launch();
   }
   const Tensor elements = torch::stable::reshape(x, {-1});
   const int64_t n = elements.numel();
   const int64_t size = 16 / static_cast<int64_t>(x.element_size());
-  const int64_t blocks = std::min<int64_t>(trifold::ceil_div(n, 1024 * size), 528);
+  const int64_t blocks2 = std::min<int64_t>(trifold::ceil_div(n, 1024 * size), 528);
   if (bins <= 8192) {
     const int64_t copies =
         std::min<int64_t>(int64_t{1} << (trifold::bit_length(trifold::floor_div(8192, bins)) - 1), 32);
-    if (blocks > 0) {
+    if (blocks2 > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(elements);
         const trifold::OnDevice device(x);
-        trifold::launch<histogram_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(512), 0,
+        trifold::launch<histogram_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks2)), dim3(512), 0,
                                              trifold::data<T>(x_argument), trifold::mutable_data<int64_t>(counts), n,
                                              bins, copies, first, last, factor);
         trifold::check_launch();
       });
     }
   } else {
-    if (blocks > 0) {
+    if (blocks2 > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(elements);
         const trifold::OnDevice device(x);
         trifold::launch<histogram_global_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(512), 0, trifold::data<T>(x_argument),
+            device.stream(), dim3(static_cast<unsigned>(blocks2)), dim3(512), 0, trifold::data<T>(x_argument),
             trifold::mutable_data<int64_t>(counts), n, bins, first, last, factor);
         trifold::check_launch();
       });

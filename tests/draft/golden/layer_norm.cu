@@ -18,9 +18,10 @@ std::tuple<Tensor, Tensor> layer_norm(const Tensor& x, const std::optional<Tenso
     trifold::check(trifold::same_dtype(weight.value(), x),
                    "layer_norm: x and weight must have the same dtype, but x is ", trifold::Dtype{x}, " and weight is ",
                    trifold::Dtype{weight.value()}, "; convert one with weight.to(x.dtype)");
-    trifold::check(trifold::same_sizes(weight.value().sizes(), {x.size(-1)}),
-                   "layer_norm: weight must have the shape (", x.size(-1), ",), a number for each column of x, not ",
-                   trifold::Shape{weight.value()});
+    if (!trifold::same_sizes(weight.value().sizes(), {x.size(-1)})) {
+      trifold::fail("layer_norm: weight must have the shape (", x.size(-1), ",), a number for each column of x, not ",
+                    trifold::Shape{weight.value()});
+    }
   }
   if (bias.has_value()) {
     trifold::check(trifold::same_device(bias.value(), x),
@@ -29,8 +30,10 @@ std::tuple<Tensor, Tensor> layer_norm(const Tensor& x, const std::optional<Tenso
     trifold::check(trifold::same_dtype(bias.value(), x), "layer_norm: x and bias must have the same dtype, but x is ",
                    trifold::Dtype{x}, " and bias is ", trifold::Dtype{bias.value()},
                    "; convert one with bias.to(x.dtype)");
-    trifold::check(trifold::same_sizes(bias.value().sizes(), {x.size(-1)}), "layer_norm: bias must have the shape (",
-                   x.size(-1), ",), a number for each column of x, not ", trifold::Shape{bias.value()});
+    if (!trifold::same_sizes(bias.value().sizes(), {x.size(-1)})) {
+      trifold::fail("layer_norm: bias must have the shape (", x.size(-1), ",), a number for each column of x, not ",
+                    trifold::Shape{bias.value()});
+    }
   }
   const Tensor y = trifold::row_output(x);
   const Tensor statistics = trifold::empty_contiguous(x, {2, trifold::count_of(x, 0, -1)}, trifold::compute_dtype(x));
@@ -101,9 +104,10 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
     trifold::check(trifold::same_dtype(weight.value(), x),
                    "layer_norm_backward: x and weight must have the same dtype, but x is ", trifold::Dtype{x},
                    " and weight is ", trifold::Dtype{weight.value()}, "; convert one with weight.to(x.dtype)");
-    trifold::check(trifold::same_sizes(weight.value().sizes(), {x.size(-1)}),
-                   "layer_norm_backward: weight must have the shape (", x.size(-1),
-                   ",), a number for each column of x, not ", trifold::Shape{weight.value()});
+    if (!trifold::same_sizes(weight.value().sizes(), {x.size(-1)})) {
+      trifold::fail("layer_norm_backward: weight must have the shape (", x.size(-1),
+                    ",), a number for each column of x, not ", trifold::Shape{weight.value()});
+    }
   }
   const Tensor grad_x = trifold::row_output(x);
   const Tensor grad_weight = trifold::empty_contiguous(x, {parameters ? x.size(-1) : 0});
@@ -154,7 +158,6 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
         trifold::check_launch();
       });
     }
-    const int64_t value = parts.size(0);
     const int64_t count2 = parts.size(1);
     const int64_t columns2 = parts.size(2);
     if (trifold::ceil_div(columns2, 32) > 0) {

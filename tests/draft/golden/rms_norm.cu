@@ -17,8 +17,10 @@ std::tuple<Tensor, Tensor> rms_norm(const Tensor& x, const std::optional<Tensor>
     trifold::check(trifold::same_dtype(weight.value(), x), "rms_norm: x and weight must have the same dtype, but x is ",
                    trifold::Dtype{x}, " and weight is ", trifold::Dtype{weight.value()},
                    "; convert one with weight.to(x.dtype)");
-    trifold::check(trifold::same_sizes(weight.value().sizes(), {x.size(-1)}), "rms_norm: weight must have the shape (",
-                   x.size(-1), ",), a number for each column of x, not ", trifold::Shape{weight.value()});
+    if (!trifold::same_sizes(weight.value().sizes(), {x.size(-1)})) {
+      trifold::fail("rms_norm: weight must have the shape (", x.size(-1), ",), a number for each column of x, not ",
+                    trifold::Shape{weight.value()});
+    }
   }
   const Tensor y = trifold::row_output(x);
   const Tensor rstd = trifold::empty_contiguous(x, {1, trifold::count_of(x, 0, -1)}, trifold::compute_dtype(x));
@@ -83,9 +85,10 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x
     trifold::check(trifold::same_dtype(weight.value(), x),
                    "rms_norm_backward: x and weight must have the same dtype, but x is ", trifold::Dtype{x},
                    " and weight is ", trifold::Dtype{weight.value()}, "; convert one with weight.to(x.dtype)");
-    trifold::check(trifold::same_sizes(weight.value().sizes(), {x.size(-1)}),
-                   "rms_norm_backward: weight must have the shape (", x.size(-1),
-                   ",), a number for each column of x, not ", trifold::Shape{weight.value()});
+    if (!trifold::same_sizes(weight.value().sizes(), {x.size(-1)})) {
+      trifold::fail("rms_norm_backward: weight must have the shape (", x.size(-1),
+                    ",), a number for each column of x, not ", trifold::Shape{weight.value()});
+    }
   }
   const Tensor grad_x = trifold::row_output(x);
   const Tensor grad_weight = trifold::empty_contiguous(x, {parameters ? x.size(-1) : 0});
@@ -134,7 +137,6 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x
       });
     }
     const Tensor second = trifold::empty_contiguous(grad_weight, {0});
-    const int64_t value = parts.size(0);
     const int64_t count2 = parts.size(1);
     const int64_t columns2 = parts.size(2);
     if (trifold::ceil_div(columns2, 32) > 0) {

@@ -29,12 +29,13 @@ Tensor scatter_add(const Tensor& source, const Tensor& index, int64_t size) {
                           ? out
                           : trifold::empty_contiguous(out, out.sizes(), trifold::compute_dtype(source));
   const int64_t n = out.numel();
-  if (trifold::ceil_div(n, 256) > 0) {
+  const int64_t blocks = trifold::ceil_div(n, 256);
+  if (blocks > 0) {
     trifold::dispatch_floating(source.scalar_type(), [&]<class T>() {
       const Tensor sums_argument = torch::stable::reshape(sums, {-1});
       const trifold::OnDevice device(source);
       trifold::launch<scatter_add_zero_kernel<trifold::compute_t<T>>>(
-          device.stream(), dim3(static_cast<unsigned>(trifold::ceil_div(n, 256))), dim3(256), 0,
+          device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(256), 0,
           trifold::mutable_data<trifold::compute_t<T>>(sums_argument), n);
       trifold::check_launch();
     });
@@ -59,15 +60,16 @@ Tensor scatter_add(const Tensor& source, const Tensor& index, int64_t size) {
   }
   if (!trifold::same_memory(sums, out)) {
     const int64_t threads = trifold::ceil_div(n, 4);
-    if (trifold::ceil_div(threads, 256) > 0) {
+    const int64_t blocks2 = trifold::ceil_div(threads, 256);
+    if (blocks2 > 0) {
       trifold::dispatch_floating(source.scalar_type(), [&]<class T>() {
         if constexpr (sizeof(T) == 2) {
           const Tensor sums_argument = trifold::without_gaps(torch::stable::reshape(sums, {-1}));
           const Tensor out_argument = torch::stable::reshape(out, {-1});
           const trifold::OnDevice device(source);
-          trifold::launch<scatter_add_round_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(trifold::ceil_div(threads, 256))), dim3(256), 0,
-              trifold::data<trifold::compute_t<T>>(sums_argument), trifold::mutable_data<T>(out_argument), n);
+          trifold::launch<scatter_add_round_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks2)), dim3(256),
+                                                       0, trifold::data<trifold::compute_t<T>>(sums_argument),
+                                                       trifold::mutable_data<T>(out_argument), n);
           trifold::check_launch();
         }
       });

@@ -139,9 +139,25 @@ inline std::string in_digits(double number) {
   return text;
 }
 
-// In libtorch's numbering: float64 for float64, float32 otherwise.
+// As libtorch's number: float64 for float64, float32 for all else.
+inline int32_t compute_dtype(ScalarType type) {
+  return dtype_code(type == ScalarType::Double ? ScalarType::Double : ScalarType::Float);
+}
 inline int32_t compute_dtype(const Tensor& x) {
-  return dtype_code(x.scalar_type() == ScalarType::Double ? ScalarType::Double : ScalarType::Float);
+  return compute_dtype(x.scalar_type());
+}
+
+// A new, uninitialised, contiguous tensor on a device: torch.empty.
+inline Tensor empty_on(Device device, Dims sizes, ScalarType dtype) {
+  const Tensor made = torch::stable::empty(sizes, dtype, std::nullopt, device);
+  note_fresh(made);
+  return made;
+}
+
+// `x`, of which every element is now 0.
+inline Tensor zeroed(Tensor x) {
+  torch::stable::zero_(x);
+  return x;
 }
 
 // `x` as a matrix whose rows are its last dimension; a 0-d tensor is a row of one column. A copy if rows are not at

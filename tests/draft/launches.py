@@ -1,0 +1,169 @@
+"""Launch functions in the styles in which they are written, as the prototype of one op; see test_launches.py."""
+
+import math
+
+import torch
+from numba import cuda
+from torch import Tensor
+
+from trifold.prototype import check_floating, elementwise_output, flat, launch, launch_elementwise, output
+
+BLOCK = 128
+
+
+def reference(u: Tensor, alpha: float, steps: int) -> Tensor:
+    return u
+
+
+@cuda.jit
+def heat_kernel(u, v, alpha):
+    i = cuda.grid(1)
+    if i >= u.size:
+        return
+    if i == 0 or i == u.size - 1:
+        v[i] = u[i]
+    else:
+        v[i] = u[i] + alpha * (u[i + 1] - 2 * u[i] + u[i - 1])
+
+
+def launches(u: Tensor, alpha: float, steps: int) -> Tensor:
+    """A loop whose length the call decides, and buffers that change places."""
+    check_floating("launches", u=u)
+    if u.dim() != 1:
+        raise RuntimeError("launches: u must have one dimension")
+    a = u.clone()
+    b = torch.empty_like(a)
+    for _ in range(steps):
+        launch(heat_kernel, -(-u.numel() // BLOCK), a, output(b), alpha, block=BLOCK)
+        a, b = b, a
+    return a
+
+
+@cuda.jit
+def exchange_kernel(x, k, j):
+    i = cuda.grid(1)
+    other = i ^ j
+    if i < x.size and other > i and (x[i] > x[other]) == ((i & k) == 0):
+        x[i], x[other] = x[other], x[i]
+
+
+def launches_sorted(x: Tensor) -> Tensor:
+    """Loops in a loop, with numbers that change."""
+    if x.dtype != torch.float32 or x.dim() != 1:
+        raise RuntimeError("launches_sorted: x must be a row of float32")
+    n = x.numel()
+    if n & (n - 1):
+        raise RuntimeError(f"launches_sorted: the length must be a power of 2, but is {n}")
+    y = x.clone()
+    k = 2
+    while k <= n:
+        j = k // 2
+        while j > 0:
+            launch_elementwise(exchange_kernel, n, output(y), k, j)
+            j //= 2
+        k *= 2
+    return y
+
+
+@cuda.jit
+def row_sums_kernel(x, sums):
+    row = cuda.grid(1)
+    if row < sums.size:
+        total = sums.dtype.type(0)
+        for column in range(x.shape[1]):
+            total += x[row, column]
+        sums[row] = total
+
+
+def launches_sums(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """The dtype of the result is an argument."""
+    check_floating("launches_sums", x=x)
+    if dtype not in (torch.float32, torch.float64):
+        raise RuntimeError(f"launches_sums: dtype must be float32 or float64, but is {dtype}")
+    if x.dim() != 2:
+        raise RuntimeError(f"launches_sums: x must have rows and columns, but its third size is {x.shape[2]}")
+    sums = torch.empty(x.shape[0], dtype=dtype, device=x.device)
+    launch_elementwise(row_sums_kernel, x.shape[0], x, output(sums))
+    return sums
+
+
+@cuda.jit
+def gather_kernel(table, index, bias, out):
+    row = cuda.blockIdx.x
+    for column in range(cuda.threadIdx.x, table.shape[1], cuda.blockDim.x):
+        out[row, column] = table[index[row], column] + bias[column]
+
+
+def launches_gathered(table: Tensor, index: Tensor, bias: Tensor | None) -> Tensor:
+    """One of several dtypes of indices, and an argument that is left out."""
+    check_floating("launches_gathered", table=table)
+    if index.dtype not in (torch.int32, torch.int64):
+        raise RuntimeError(f"launches_gathered: index must be int32 or int64, but is {index.dtype}")
+    if table.dim() != 2 or index.dim() != 1:
+        raise RuntimeError("launches_gathered: table must have rows and columns, and index be a row")
+    if bias is not None and (bias.dtype != table.dtype or bias.dim() != 1 or bias.shape[0] != table.shape[1]):
+        raise RuntimeError("launches_gathered: bias must be a row like those of table")
+    if bias is None:
+        bias = table.new_zeros(table.shape[1])
+    out = table.new_empty(index.shape[0], table.shape[1])
+    launch(gather_kernel, index.shape[0], table, index, bias, output(out), block=BLOCK)
+    return out
+
+
+@cuda.jit
+def pool_kernel(x, out, window, mean):
+    i = cuda.grid(1)
+    if i < out.size:
+        best = -math.inf
+        total = 0.0
+        for k in range(window):
+            best = max(best, x[i * window + k])
+            total += x[i * window + k]
+        out[i] = total / window if mean else best
+
+
+def launches_pooled(x: Tensor, window: int, mode: str) -> Tensor:
+    """A string chooses."""
+    check_floating("launches_pooled", x=x)
+    if mode not in ("max", "mean"):
+        raise RuntimeError(f"launches_pooled: mode must be 'max' or 'mean', but is {mode!r}")
+    if window < 1 or x.dim() != 1 or x.shape[0] % window != 0:
+        raise RuntimeError(f"launches_pooled: x of shape {tuple(x.shape)} has no whole windows of {window}")
+    out = x.new_empty(x.shape[0] // window)
+    launch_elementwise(pool_kernel, out.numel(), x, output(out), window, mode == "mean")
+    return out
+
+
+@cuda.jit
+def scaled_kernel(x, out, kept, factor):
+    i = cuda.grid(1)
+    if i < x.size:
+        kept[i] = x[i] > 0
+        out[i] = x[i] * factor if x[i] > 0 else 0
+
+
+def launches_scaled(x: Tensor, factor: float, training: bool) -> tuple[Tensor, Tensor]:
+    """A number that a condition replaces, and a result of another dtype in the layout of the first."""
+    check_floating("launches_scaled", x=x)
+    if not training:
+        factor = 1.0
+    out = elementwise_output(x)
+    kept = torch.zeros_like(out, dtype=torch.bool)
+    launch_elementwise(scaled_kernel, out.numel(), flat(x, out), output(flat(out)), output(flat(kept)), factor)
+    return out, kept
+
+
+@cuda.jit
+def step_kernel(parameter, gradient, rate):
+    i = cuda.grid(1)
+    if i < parameter.size:
+        parameter[i] -= rate * gradient[i]
+
+
+def launches_step(parameter: Tensor, gradient: Tensor, rate: float) -> None:
+    """In place, checked in a loop over a dictionary."""
+    check_floating("launches_step", parameter=parameter, gradient=gradient)
+    for name, x in {"parameter": parameter, "gradient": gradient}.items():
+        if not x.is_contiguous():
+            raise RuntimeError(f"launches_step: {name} must be contiguous; pass {name}.contiguous()")
+    launch_elementwise(step_kernel, parameter.numel(), output(parameter.view(-1)), gradient.view(-1), rate)

@@ -1,0 +1,109 @@
+"""The drafts of launch functions, compiled for the CPU, compute and refuse what their prototypes do."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import trifold
+from tests.draft.test_refusals import drafting
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def op(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The operators of launches.py."""
+    workspace = tmp_path_factory.mktemp("workspace")
+    for folder in ("prototypes", "cuda_src", "ports", "verify"):
+        (workspace / folder).mkdir()
+    shutil.copy(HERE / "launches.py", workspace / "prototypes")
+    (workspace / "verify" / "launches.py").touch()
+    done = drafting("files", "launches", str(workspace))
+    assert done.returncode == 0, done.stderr
+    return sys.modules[trifold.load("launches", workspace=workspace).__module__].op
+
+
+@pytest.fixture
+def drawn() -> torch.Generator:
+    return torch.Generator().manual_seed(5)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_loop_of_launches(op: Any, drawn: torch.Generator, stride: int) -> None:
+    u = torch.randn(300, generator=drawn, dtype=torch.float64)[::stride]
+    expected = u.clone()
+    for _ in range(5):
+        inner = expected[1:-1] + 0.1 * (expected[2:] - 2 * expected[1:-1] + expected[:-2])
+        expected = torch.cat((expected[:1], inner, expected[-1:]))
+    torch.testing.assert_close(op.launches(u, 0.1, 5), expected)
+    torch.testing.assert_close(op.launches(u, 0.1, 0), u)
+
+
+def test_loops_in_a_loop(op: Any, drawn: torch.Generator) -> None:
+    x = torch.randn(256, generator=drawn)
+    torch.testing.assert_close(op.launches_sorted(x), x.sort().values)
+    with pytest.raises(RuntimeError, match="must be a power of 2, but is 6"):
+        op.launches_sorted(x[:6])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_dtype_is_an_argument(op: Any, drawn: torch.Generator, dtype: torch.dtype) -> None:
+    x = torch.randn(7, 30, generator=drawn).half().t()
+    torch.testing.assert_close(op.launches_sums(x, dtype), x.to(dtype).sum(1))
+    with pytest.raises(RuntimeError, match=r"dtype must be float32 or float64, but is torch\.int64"):
+        op.launches_sums(x, torch.int64)
+
+
+def test_what_a_message_says_is_computed_where_it_is_raised(op: Any) -> None:
+    """A matrix, which is right, has no third size."""
+    assert op.launches_sums(torch.ones(2, 3), torch.float32).tolist() == [3, 3]
+    with pytest.raises(RuntimeError, match="but its third size is 4"):
+        op.launches_sums(torch.ones(2, 3, 4), torch.float32)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_dtypes_of_indices(op: Any, drawn: torch.Generator, dtype: torch.dtype, has_bias: bool) -> None:
+    table = torch.randn(9, 5, generator=drawn)
+    index = torch.randint(0, 9, (20,), generator=drawn)
+    bias = torch.randn(5, generator=drawn) if has_bias else None
+    expected = table[index] + (bias if bias is not None else 0)
+    torch.testing.assert_close(op.launches_gathered(table, index.to(dtype), bias), expected)
+    with pytest.raises(RuntimeError, match="bias must be a row like those of table"):
+        op.launches_gathered(table, index, torch.ones(5, dtype=torch.float64))
+
+
+def test_a_string_chooses(op: Any, drawn: torch.Generator) -> None:
+    x = torch.randn(64, generator=drawn)
+    torch.testing.assert_close(op.launches_pooled(x, 4, "max"), x.view(16, 4).amax(1))
+    torch.testing.assert_close(op.launches_pooled(x, 4, "mean"), x.view(16, 4).mean(1))
+    with pytest.raises(RuntimeError, match="mode must be 'max' or 'mean', but is 'min'"):
+        op.launches_pooled(x, 4, "min")
+    with pytest.raises(RuntimeError, match=r"x of shape \(8, 8\) has no whole windows of 4"):
+        op.launches_pooled(x.view(8, 8), 4, "max")
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_condition_replaces_a_number(op: Any, drawn: torch.Generator, training: bool) -> None:
+    x = torch.randn(40, 3, generator=drawn).t()
+    out, kept = op.launches_scaled(x, 2.5, training)
+    torch.testing.assert_close(kept, x > 0)
+    torch.testing.assert_close(out, torch.where(kept, x * (2.5 if training else 1.0), torch.zeros(())))
+    assert out.stride() == kept.stride() == x.stride()
+
+
+def test_tensors_of_two_dtypes_are_refused(op: Any) -> None:
+    """The draft has kernels of one dtype: it must not read the memory of another as that."""
+    parameter, gradient = torch.ones(8), torch.ones(8)
+    op.launches_step(parameter, gradient, 0.5)
+    torch.testing.assert_close(parameter, torch.full((8,), 0.5))
+    with pytest.raises(RuntimeError, match="gradient must have the dtype of parameter"):
+        op.launches_step(parameter, gradient.double(), 0.5)
+    with pytest.raises(RuntimeError, match="gradient must be contiguous; pass gradient"):
+        op.launches_step(parameter, torch.ones(16)[::2], 0.5)

@@ -1,0 +1,193 @@
+"""Loops of a launch function: over what is known while drafting, written out; over what a call decides, as loops."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from trifold.draft import cpp
+from trifold.draft import host_values as v
+from trifold.draft.array_variables import Move, in_parallel
+from trifold.draft.host_branches import HostBranches, assign_at_end
+from trifold.draft.host_calls import Returned
+from trifold.draft.host_conditions import infix
+from trifold.draft.refusal import DraftError, Place
+from trifold.draft.tree import assigned_names
+from trifold.draft.walk import names
+
+
+class HostLoops(HostBranches):
+    """Mixed into the executor."""
+
+    changing: set[str]  # the variables of C++ that loops assign
+
+    def assign(self, target: ast.expr, value: Any, into: list[cpp.Stmt]) -> None:
+        raise NotImplementedError
+
+    def loop(self, node: ast.For, into: list[cpp.Stmt]) -> Returned | None:
+        _refuse(self.place(node), node, ast.Return)
+        bounds = self._range(node.iter)
+        if bounds is not None:
+            _refuse(self.place(node), node, ast.Break, ast.Continue)
+            self._counted(node, bounds, into)
+            return None
+        values = self.evaluate(node.iter)
+        if isinstance(values, range):
+            values = tuple(values)
+        if not isinstance(values, tuple):
+            raise DraftError(self.place(node), "a loop over what is not known while drafting is not translated")
+        for value in values:
+            self.assign(node.target, value, into)
+            self.statements(node.body, into)
+        return None
+
+    def _range(self, node: ast.expr) -> tuple[v.Number, v.Number, int] | None:
+        """Start, stop and step of a range that a call decides."""
+        if not isinstance(node, ast.Call) or self.evaluate(node.func) is not range or node.keywords:
+            return None
+        given = self.elements(node.args)
+        if all(isinstance(each, int) for each in given):
+            return None
+        start, stop, step = {1: (0, *given, 1), 2: (*given, 1)}.get(len(given), given)
+        if not isinstance(step, int) or step == 0:
+            raise DraftError(self.place(node), "a step that is not known while drafting is not translated")
+        return v.number(start), v.number(stop), step
+
+    def _counted(self, node: ast.For, bounds: tuple[v.Number, v.Number, int], into: list[cpp.Stmt]) -> None:
+        start, stop, step = bounds
+        if not isinstance(node.target, ast.Name):
+            raise DraftError(self.place(node.target), "this loop variable is not translated")
+        if not isinstance(stop.expr, (cpp.Name, cpp.Literal)) or self._is_changing(stop.expr):
+            stop = self.held(stop, f"{node.target.id}_end", into)
+        changing = self._changing(node.body, into)
+        interval = None
+        if start.interval is not None and stop.interval is not None:
+            ends = (start.interval[0], stop.interval[1] - 1) if step > 0 else (stop.interval[0] + 1, start.interval[1])
+            interval = min(ends), max(ends)
+        name = "turn" if node.target.id == "_" else node.target.id
+        counter = cpp.Name(self.fresh(name), type=v.INT, interval=interval)
+        test = infix("<" if step > 0 else ">", v.Number(counter, v.INT), stop, v.BOOL)
+        before = dict(self.names)
+        self.names[node.target.id] = v.Number(counter, v.INT, interval)
+        body: list[cpp.Stmt] = []
+        self.statements(node.body, body)
+        self._assign_changed(changing, body, node)
+        self.names = {**before, **{name: self.names[name] for name in changing}}
+        by = cpp.Assign(counter, "+=" if step > 0 else "-=", cpp.Literal(str(abs(step)), abs(step)))
+        into.append(cpp.For("int64_t", counter.text, start.expr, test.expr, by, body))
+
+    def while_loop(self, node: ast.While, into: list[cpp.Stmt]) -> None:
+        _refuse(self.place(node), node, ast.Return, ast.Break, ast.Continue)
+        changing = self._changing(node.body, into)
+        before = dict(self.names)
+        self.into = into
+        test = self.truth(self.evaluate(node.test))
+        if not isinstance(test, v.Number):
+            raise DraftError(self.place(node), "a loop that never ends, or never begins, is not translated")
+        body: list[cpp.Stmt] = []
+        self.statements(node.body, body)
+        self._assign_changed(changing, body, node)
+        self.names = {**before, **{name: self.names[name] for name in changing}}
+        into.append(cpp.While(test.expr, body))
+
+    # --------------------------------------------------------------------------------------------- variables
+
+    def held(self, value: v.Number, name: str, into: list[cpp.Stmt]) -> v.Number:
+        """A number as it is now."""
+        own = cpp.Name(self.fresh(name), type=value.type, interval=value.interval)
+        into.append(cpp.Declare(f"const {v.NUMBERS[value.type]}", [own.text], value.expr))
+        return dataclasses.replace(value, expr=own)
+
+    def _is_changing(self, expr: cpp.Expr) -> bool:
+        return isinstance(expr, cpp.Name) and expr.text in self.changing
+
+    def _changing(self, body: Sequence[ast.stmt], into: list[cpp.Stmt]) -> dict[str, Any]:
+        """What the body assigns anew, as variables that it may assign."""
+        found: dict[str, Any] = {}
+        for name in sorted(assigned_names(body) & set(self.names)):
+            value = self.names[name]
+            if isinstance(value, (bool, int, float)):
+                value = v.number(value)
+            if not isinstance(value, (v.Number, v.Tensor)) or (isinstance(value, v.Tensor) and not value.present):
+                raise DraftError(
+                    self.place(body[0]), f"{name}, which the loop assigns, is no tensor and no number", "use two names"
+                )
+            if not self._is_changing(value.expr):
+                own = self._made_changing(name, value, into)
+                if isinstance(value, v.Tensor):
+                    value = dataclasses.replace(value, expr=own, known=value.dtypes, same_shape=[])
+                else:
+                    value = v.Number(own, value.type)
+            self.names[name] = found[name] = value
+        return found
+
+    def _made_changing(self, name: str, value: v.Number | v.Tensor, into: list[cpp.Stmt]) -> cpp.Name:
+        """The variable of C++: the one that has the value, if nothing else is it, or a new one."""
+        kind = "Tensor" if isinstance(value, v.Tensor) else v.NUMBERS[value.type]
+        text = getattr(value.expr, "text", "")
+        declared = next((each for each in into if isinstance(each, cpp.Declare) and each.names == [text]), None)
+        others = [other for key, other in self.names.items() if key != name and _mentions(other, text)]
+        if declared is not None and not others:
+            declared.type = kind
+            own = cpp.Name(text, type=value.expr.type)
+        else:
+            own = cpp.Name(self.fresh(name), type=value.expr.type)
+            into.append(cpp.Declare(kind, [own.text], value.expr))
+        self.changing.add(own.text)
+        return own
+
+    def _assign_changed(self, changing: dict[str, Any], body: list[cpp.Stmt], node: ast.stmt) -> None:
+        """At the end of a turn."""
+        moves: list[tuple[cpp.Name, cpp.Expr, str]] = []
+        for name, value in changing.items():
+            new = self.names[name]
+            if new is value:
+                continue
+            kind = "Tensor" if isinstance(value, v.Tensor) else v.NUMBERS[value.type]
+            if isinstance(value, v.Tensor):
+                same = isinstance(new, v.Tensor) and _kind(new) == _kind(value)
+                if not same:
+                    raise DraftError(self.place(node), f"{name} is another kind of tensor after a turn of the loop")
+            elif not isinstance(new, (v.Number, bool, int, float)) or v.number(new).type != value.type:
+                raise DraftError(self.place(node), f"{name} is of another type after a turn of the loop")
+            moves.append((value.expr, (new if isinstance(new, v.Tensor) else v.number(new)).expr, kind))
+        self.names |= changing
+        texts = [(target.text, getattr(expr, "text", None)) for target, expr, _ in moves]
+        if len(texts) == 2 and texts[0] == texts[1][::-1]:
+            body.append(cpp.Run(cpp.CallTo("std::swap", (moves[0][0], moves[0][1]))))
+        elif len(moves) == 1:
+            assign_at_end(body, moves[0][0], moves[0][1])
+        else:
+            body += in_parallel([Move(cpp.Assign(a, "=", b), kind) for a, b, kind in moves], self.fresh)
+
+    def augmented(self, node: ast.AugAssign, op: Any, into: list[cpp.Stmt]) -> None:
+        """``n *= 2``, of numbers."""
+        old = self.evaluate(ast.copy_location(ast.Name(node.target.id, ast.Load()), node))  # type: ignore[union-attr]
+        if isinstance(old, v.Tensor):
+            raise DraftError(self.place(node), "a tensor is changed in place", "launch a kernel")
+        self.assign(node.target, self.binary(op, old, self.evaluate(node.value), node), into)
+
+
+def _refuse(place: Place, node: ast.For | ast.While, *kinds: type[ast.stmt]) -> None:
+    found = next((each for each in ast.walk(node) if isinstance(each, kinds)), None)
+    if found is not None or node.orelse:
+        word = "else" if found is None else type(found).__name__.lower()
+        raise DraftError(place, f"a loop with {word} is not translated in a launch function", "write it without")
+
+
+def _kind(tensor: v.Tensor) -> tuple[Any, ...]:
+    return tensor.dtypes, tensor.dimensions, tensor.dense, tensor.strided
+
+
+def _mentions(value: Any, text: str) -> bool:
+    """Whether a value is made of this variable of C++."""
+    if isinstance(value, tuple):
+        return any(_mentions(each, text) for each in value)
+    if isinstance(value, cpp.Expr):
+        return text in names(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = (getattr(value, each.name) for each in dataclasses.fields(value) if each.name != "same_shape")
+        return any(_mentions(each, text) for each in parts)
+    return False
