@@ -170,9 +170,9 @@ class Arithmetic:
                 return both[0], both[1]
         if natural.bitwidth < 64:
             # One is enough: C++ converts the other one to it, sign and all.
-            if isinstance(right, cpp.Literal) or not isinstance(left, cpp.Literal):
-                return self.convert(left, result), right
-            return left, self.convert(right, result)
+            if isinstance(right, cpp.Literal) and operator not in ("/", "%"):
+                return left, self.convert(right, result)
+            return self.convert(left, result), right
         return (
             self.convert(left, result) if _promotion(left) == natural else left,
             self.convert(right, result) if _promotion(right) == natural else right,

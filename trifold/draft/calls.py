@@ -37,10 +37,21 @@ class Calls(Views):
     def mathematics(self, name: str, call: t.Call) -> cpp.Expr:
         """A function of C++'s library, which has none of half types."""
         if call.type != self.each(types.float16):
-            return self.call(name, call)
+            return self.call_with_floats(name, call)
         float32 = self.each(types.float32)
         arguments = tuple(self.numbers.convert(self.value(each), float32) for each in call.arguments)
         return self.numbers.convert(cpp.CallTo(name, arguments, type=float32), self.each(types.float16))
+
+    def call_with_floats(self, name: str, call: t.Call) -> cpp.Expr:
+        """A function of floats: C++'s library converts integers, too, but that does not say to what."""
+        float64 = self.each(types.float64)
+        if call.type != float64 or name == "ldexp":
+            return self.call(name, call)
+        wanted = self._parameter_types(call)
+        kinds = [float64 if all(isinstance(each, types.Integer) for each in kind) else kind for kind in wanted]
+        values = (self.value(argument) for argument in call.arguments)
+        arguments = tuple(self.numbers.convert(value, kind) for value, kind in zip(values, kinds, strict=True))
+        return cpp.CallTo(name, arguments, type=call.type)
 
     def universal(self, of_floats: str, of_integers: str, call: t.Call) -> cpp.Expr:
         """One of NumPy's functions that is another one of integers, or gives these as they are."""

@@ -325,6 +325,12 @@ def holds(name: str, value: float) -> bool:
     return name in _INTEGERS and isinstance(value, int) and fits((value, value), _INTEGERS[name])
 
 
+def widens(kind: Type | None, name: str) -> bool:
+    """Whether the integer type of this name, unless it is a keyword, has each value of these types."""
+    wide = _INTEGERS.get(name)
+    return wide is not None and all(fits(limits(each), wide) for each in kind or (None,))
+
+
 def fits(interval: Interval | None, kind: types.Type) -> bool:
     bounds = limits(kind)
     return interval is not None and bounds is not None and bounds[0] <= interval[0] and interval[1] <= bounds[1]

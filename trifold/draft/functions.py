@@ -23,7 +23,7 @@ from trifold.draft.tuples import whole_results
 from trifold.draft.type_names import replaced
 from trifold.draft.variables import KEYWORDS, choose_variables, narrowed
 
-_RESERVED = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim", "trifold", "INFINITY", "NAN", "T", "C"})
+_RESERVED = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim", "trifold", "INFINITY", "NAN"})
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,8 @@ class Module:
 
     def _write(self, function: t.Function, stored: tuple[str | None, ...]) -> Written:
         expressions = Expressions(self, self.instances)
-        expressions.variables = choose_variables(function, {*_RESERVED, *self.numbers.names.order})
+        letters = self.numbers.names.order if self.instances > 1 or any(stored) else ()
+        expressions.variables = choose_variables(function, {*_RESERVED, *letters})
         wanted: dict[int, list[Wanted]] = {}
         kinds: list[Type | None] = []
         used_before, self.numbers.used = self.numbers.used, set()

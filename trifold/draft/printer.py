@@ -57,6 +57,8 @@ def _print(node: cpp.Expr) -> tuple[str, int]:
         case cpp.Cast(to=to, operand=operand):
             if isinstance(operand, cpp.Literal) and cpp.holds(to, operand.value):
                 return f"{to}{{{expression(operand)}}}", _POSTFIX
+            if isinstance(operand, cpp.Name) and cpp.widens(operand.type, to):
+                return f"{to}{{{expression(operand)}}}", _POSTFIX
             form = f"{to}({{}})" if to[0].isupper() or to.startswith("trifold::") else f"static_cast<{to}>({{}})"
             return form.format(expression(operand)), _POSTFIX
         case cpp.Braces(elements=elements, of=of):

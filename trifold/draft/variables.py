@@ -58,8 +58,9 @@ def choose_variables(function: t.Function, taken: set[str]) -> Variables:
         others = named.setdefault(versions[0].name, [])
         if not variable.of_loop:
             related = [o for o in others if not o.of_loop and _related(o.home, variable.home)]
+            # No two values of one name are needed at once.
             same = next((o for o in related if o.type == variable.type and not _is_array(o.type)), None)
-            if same is not None and not any(o is not same for o in related):
+            if same is not None:
                 same.versions += variable.versions
                 _settle(same, places)
                 for version in versions:
@@ -146,7 +147,7 @@ def _variable(versions: list[t.Version], places: _Places) -> Variable:
                 "other values of this name",
                 "convert it where it is assigned, or use two names",
             )
-    name = versions[0].name
+    name = versions[0].name if versions[0].name != "_" else "turn"
     loops = [version for version in versions if version.counts or version.runs_over]
     parameters = [version for version in versions if version.parameter is not None]
     variable = Variable(name, kind, list(versions))

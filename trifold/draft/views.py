@@ -169,8 +169,10 @@ class Views:
         return cpp.CallTo("trifold::slice_length", converted, type=int64, interval=(0, limit))
 
     def _product(self, left: cpp.Expr, right: cpp.Expr) -> cpp.Expr:
-        if isinstance(left, cpp.Literal) and isinstance(right, cpp.Literal):
-            return self._whole(int(left.value * right.value))
+        if isinstance(left, cpp.Literal) and (isinstance(right, cpp.Literal) or left.value == 0):
+            return self._whole(int(left.value * right.value) if isinstance(right, cpp.Literal) else 0)
+        if isinstance(left, cpp.Literal) and left.value == 1:
+            return right
         return self.numbers.combine("*", left, right, self.each(types.int64), _times(left.interval, right.interval))
 
     def _whole(self, number: int) -> cpp.Literal:
@@ -227,11 +229,10 @@ class Views:
                 continue
             if not (dimension == array.dimensions - 1 and array.contiguous):
                 value = self._product(value, array.describe(Extent.stride, dimension))
-            total = (
-                value
-                if total is None or (isinstance(total, cpp.Literal) and total.value == 0)
-                else self.numbers.combine("+", total, value, int64, _plus(total.interval, value.interval))
-            )
+            if total is None or (isinstance(total, cpp.Literal) and total.value == 0):
+                total = value
+            elif not (isinstance(value, cpp.Literal) and value.value == 0):
+                total = self.numbers.combine("+", total, value, int64, _plus(total.interval, value.interval))
         return total
 
     def _refuse_from_end(self, index: t.Expr) -> NoReturn:

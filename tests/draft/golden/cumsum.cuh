@@ -123,16 +123,15 @@ __device__ __forceinline__ Wide sum_before(int tile, int64_t apart, int* states,
       const int state = other >= 0 ? atomicAdd(&states[other], 0) : AGGREGATE;
       known = static_cast<int>(__ballot_sync(ALL_LANES, state == PREFIX));
       const int missing = static_cast<int>(__ballot_sync(ALL_LANES, state == NOTHING));
-      const int64_t nearer =
-          known != 0 ? static_cast<int64_t>(known & static_cast<int>(-static_cast<int64_t>(known))) - 1 : ALL_LANES;
+      const int64_t nearer = known != 0 ? (known & static_cast<int>(-int64_t{known})) - int64_t{1} : ALL_LANES;
       waits = (missing & nearer) != 0;
       if (waits) __nanosleep(uint32_t{20});
     }
     if (known == 0) back += 32;
   }
   __threadfence();
-  __syncwarp();  // orders a lane's reads after another lane's reads of the states
-  const int64_t count = back + __ffsll(static_cast<int64_t>(known)) - 1;  // tiles after the nearest one
+  __syncwarp();                                              // a lane reads what another one has seen published
+  const int64_t count = back + __ffsll(int64_t{known}) - 1;  // tiles after that one
   const int64_t nearest = tile - (count + 1) * apart;
   // Forwards: the same additions whichever tile was the nearest.
   Wide total = prefixes[nearest];

@@ -192,7 +192,7 @@ template <class C>
 __device__ __forceinline__ C column_sum(C value, C* of_thread, int64_t of_thread_stride) {
   of_thread[threadIdx.y * of_thread_stride + threadIdx.x] = value;
   __syncthreads();
-  value = of_thread[0 * of_thread_stride + threadIdx.x];
+  value = of_thread[threadIdx.x];
   for (int thread = 1; thread < COLUMN_THREADS; ++thread) value += of_thread[thread * of_thread_stride + threadIdx.x];
   __syncthreads();
   return value;
@@ -230,8 +230,8 @@ __global__ void layer_norm_weight_gradient_kernel(const T* grad, int64_t grad_st
   of_weight = column_sum(of_weight - lost_of_weight, &of_thread[0][0], 32);
   of_bias = column_sum(of_bias - lost_of_bias, &of_thread[0][0], 32);
   if (threadIdx.y == 0 && column < columns) {
-    parts[0 * parts_stride0 + part * parts_stride1 + column] = of_weight;
-    parts[1 * parts_stride0 + part * parts_stride1 + column] = of_bias;
+    parts[part * parts_stride1 + column] = of_weight;
+    parts[parts_stride0 + part * parts_stride1 + column] = of_bias;
   }
 }
 

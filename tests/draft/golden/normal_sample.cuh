@@ -23,7 +23,7 @@ struct Philox4x3210Result {
 // The four words that counter (c0, c1, c2, c3) and key (k0, k1) give; all uint64 below 2^32.
 __device__ __forceinline__ Philox4x3210Result philox4x32_10(uint64_t c0, uint64_t c1, uint64_t c2, uint64_t c3,
                                                             uint64_t k0, uint64_t k1) {
-  for (int _ = 0; _ < 10; ++_) {
+  for (int turn = 0; turn < 10; ++turn) {
     const uint64_t p0 = MULTIPLIER_0 * c0;
     const uint64_t p1 = MULTIPLIER_1 * c2;
     c0 = (p1 >> HALF_WORD) ^ c1 ^ k0;

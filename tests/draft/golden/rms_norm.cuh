@@ -157,7 +157,7 @@ template <class C>
 __device__ __forceinline__ C column_sum(C value, C* of_thread, int64_t of_thread_stride) {
   of_thread[threadIdx.y * of_thread_stride + threadIdx.x] = value;
   __syncthreads();
-  value = of_thread[0 * of_thread_stride + threadIdx.x];
+  value = of_thread[threadIdx.x];
   for (int thread = 1; thread < COLUMN_THREADS; ++thread) value += of_thread[thread * of_thread_stride + threadIdx.x];
   __syncthreads();
   return value;
@@ -186,7 +186,7 @@ __global__ void rms_norm_weight_gradient_kernel(const T* grad, int64_t grad_stri
     }
   }
   total = column_sum(total - lost, &of_thread[0][0], 32);
-  if (threadIdx.y == 0 && column < columns) parts[0 * parts_stride0 + part * parts_stride1 + column] = total;
+  if (threadIdx.y == 0 && column < columns) parts[part * parts_stride1 + column] = total;
 }
 
 template <class T>
