@@ -464,6 +464,25 @@ __global__ void memcpy_of_whole_rows(const float* x, float* y, int n) {
   if (8 * t < n) memcpy(&y[8 * t], &x[8 * t], sizeof(float) * static_cast<size_t>(n - 8 * t < 8 ? n - 8 * t : 8));
 }
 
+// Eight lanes add what they have as if they were a whole warp.
+__global__ void sum_of_eight_lanes_from_all(const float* x, float* y, int) {
+  const int t = threadIdx.x;
+  y[t] = x[t];
+  if (t >= 8) return;
+  float sum = x[t];
+  for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_down_sync(0xff, sum, distance);  // first
+  y[t] = t == 0 ? sum : x[t];
+}
+
+__global__ void sum_of_eight_lanes(const float* x, float* y, int) {
+  const int t = threadIdx.x;
+  y[t] = x[t];
+  if (t >= 8) return;
+  float sum = x[t];
+  for (int distance = 4; distance > 0; distance /= 2) sum += __shfl_down_sync(0xff, sum, distance);
+  y[t] = t == 0 ? sum : x[t];
+}
+
 // Two kernels: the second one reads all that the first one writes, and more.
 __global__ void squares_but_the_last(const float* x, float* y, int n) {
   for (int i = threadIdx.x; i < n - 1; i += threads) y[i] = x[i] * x[i];

@@ -300,6 +300,14 @@ NATIVE = (
         ("constants_read_through_a_pointer",),
         _map(THREADS, lambda x: x * (1 + np.arange(THREADS) % 4) * 2 ** (np.arange(THREADS) % 4)),
     ),
+    Native(("sum_of_eight_lanes",), _map(THREADS, lambda x: np.concatenate([[x[:8].sum()], x[1:]]))),
+    Native(
+        ("sum_of_eight_lanes_from_all",),
+        _map(THREADS, None),
+        Found(
+            "warp divergence", "", "", (), (At("first", "shfl_down_sync", (0, 0, 0), (0, 0, 0)),), severity="warning"
+        ),
+    ),
     Native(("memcpy_of_whole_rows",), _map(60, _same)),
     Native(("memcpy_past_the_end",), _map(60, _same), _one("out-of-bounds", "global", "x", 60, read("first", 7))),
     Native(("squares", "add_one"), _in_fresh_memory),

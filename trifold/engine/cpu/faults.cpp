@@ -279,6 +279,26 @@ Finding start_finding_of_violation(const Region& region, size_t n, engine::Site 
 
 }  // namespace
 
+void shuffled_nothing(const engine::Thread& first) {
+  const engine::Launch& launch = *first.block->launch;
+  Finding finding;
+  finding.kind = Kind::warp_divergence;
+  finding.severity = engine::Severity::warning;
+  finding.kernel = launch.kernel;
+  finding.seed = launch.seed;
+  const auto operation = static_cast<engine::Operation>(first.request.operation);
+  finding.accesses.push_back({launch.block.at(first.index), first.block->index, first.block->interval,
+                              std::string(engine::name(operation)), location_of(first.waiting_at)});
+  const engine::Access& at = finding.accesses[0];
+  finding.message = "warp divergence in kernel " + finding.kernel + ": no lane gets a value by " + at.operation +
+                    " at " + engine::where(at.location) + ", for each asks a lane that takes no part in the call, as " +
+                    engine::who(at, false) +
+                    " does.\nCUDA leaves such a value undefined: let the lanes that are asked take part, or begin with "
+                    "a distance that is less than the number of lanes in the mask.";
+  const engine::Tally::Place place{.kind = finding.kind, .site = first.waiting_at, .severity = finding.severity};
+  if (!tally().goes_on(place, finding)) turn->front->warn(finding);
+}
+
 void not_awaited(const Region& region, size_t n, engine::Site site) {
   Finding finding = start_finding_of_violation(region, n, site);
   finding.severity = engine::Severity::warning;

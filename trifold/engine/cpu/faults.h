@@ -44,6 +44,9 @@ void misaligned_type(std::string_view type, uintptr_t address, size_t alignment,
 // A kernel writes constant memory: the access is skipped.
 [[gnu::cold]] void constant_written(const Region& region, uintptr_t address, size_t n, engine::AccessType type,
                                     engine::Site site);
+// Each lane of a shuffle, of which this is the first, asks for a value of one that takes no part: a warning. (What a
+// single lane gets so, it may not use.)
+[[gnu::cold]] void shuffled_nothing(const engine::Thread& first);
 // Checker::awaited() has left its violation: a warning, and the thread goes on.
 [[gnu::cold]] void not_awaited(const Region& region, size_t n, engine::Site site);
 // Checker::compare_write() has left its violation, of writes of the same bits: a warning, and the thread goes on.

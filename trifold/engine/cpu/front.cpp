@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "../core/tolerance.h"
+#include "faults.h"
 #include "memory.h"
 #include "module.h"
 #include "report.h"
@@ -282,9 +283,14 @@ void HostFront::shuffle(engine::Warp& warp, uint32_t lanes) {
     for (uint32_t left = lanes; left != 0; left &= left - 1) visit(warp.lanes[std::countr_zero(left)]);
   };
   for_lanes([&](Thread& thread) { values[thread.lane] = thread.request.value; });
+  bool gives_nothing = true;
   for_lanes([&](Thread& thread) {
-    if (!thread.request.undefined) thread.request.value = values[thread.request.source];
+    if (thread.request.undefined) return;
+    thread.request.value = values[thread.request.source];
+    gives_nothing = false;
   });
+  if (gives_nothing && checked_memory != nullptr) [[unlikely]]
+    shuffled_nothing(warp.lanes[std::countr_zero(lanes)]);
 }
 
 void HostFront::work_together(engine::Warp& warp) {
