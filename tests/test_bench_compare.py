@@ -1,4 +1,4 @@
-"""A comparison with a file finds what became slower against the memory's rate, and says where it cannot tell."""
+"""A comparison with a file finds what became slower relative to the memory's rate, and says where it cannot compare."""
 
 from __future__ import annotations
 

@@ -107,13 +107,13 @@ def serving(tmp_path: Path, cases: list[str], server: str = SERVER, **options: A
     (tmp_path / "pids").mkdir()
     (tmp_path / "server.py").write_text(server, encoding="utf-8")
     calls = [FirstCall("op", "forward", "float32", "cpu", case, (4,), "compile") for case in cases]
-    told: list[FirstCall] = []
+    finished: list[FirstCall] = []
     program = (str(tmp_path / "server.py"), str(tmp_path / "pids"))
     place = workspace_in(tmp_path)
-    result = prepare(calls, place, "cpu", 2, program=program, tell=told.append, **options)
+    result = prepare(calls, place, "cpu", 2, program=program, tell=finished.append, **options)
     assert result.made + len(result.failed) == len(calls)
     assert f"Prepared {result.made} of {len(calls)} first calls in 2 processes" in result.text
-    assert set(told) <= set(calls)
+    assert set(finished) <= set(calls)
     return {one.call.case: one.reason for one in result.failed}
 
 

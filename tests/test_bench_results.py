@@ -227,7 +227,7 @@ def test_a_file_from_before_the_intervals_is_read_without_them(tmp_path: Path) -
     (read,) = Results.read(path).rows
     assert {name: estimate.value for name, estimate in read.ratios.items()} == {ROOFLINE: 0.5, EAGER: 2.0}
     assert read.seconds == 2e-6
-    assert read.spread is None, "what stands there as low and high are quartiles"
+    assert read.spread is None, "its low and high are quartiles"
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"rows": []}', '{"environment": {}, "rows": [{}], "figures": []}'])

@@ -108,7 +108,9 @@ def test_a_mistake_is_told_before_anything_is_measured(root: Path, arguments: tu
     [
         pytest.param("eager", {EAGER}, id="one"),
         pytest.param("", set(), id="none"),
-        pytest.param("quack,eager", {EAGER, QUACK}, id="a library on the CPU is named, and told that it needs a GPU"),
+        pytest.param(
+            "quack,eager", {EAGER, QUACK}, id="a library on the CPU is named, with the reason that it needs a GPU"
+        ),
         pytest.param("compile, prototype", {COMPILED, PROTOTYPE}, id="spaces"),
     ],
 )

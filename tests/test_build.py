@@ -74,7 +74,7 @@ def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def make_op(tmp_path: Path) -> MakeOp:
-    """Writes an op's binding and header into a workspace of its own; returns the op's files."""
+    """Writes an op's binding and header into a separate workspace; returns the op's files."""
 
     def make(op: str = "thing", *, binding: str = PLAIN, header: str = "#pragma once\n", at: str = "ws") -> OpFiles:
         for folder in ("prototypes", "cuda_src", "ports", "verify"):
@@ -294,10 +294,10 @@ def test_the_ops_of_build_all_fail_one_by_one(make_op: MakeOp) -> None:
     good = BuildRequest(make_op("good"), "cpu", "a")
     wrong = BuildRequest(make_op("wrong", binding="int f() { return missing; }\n"), "cpu", "a")
     absent = BuildRequest(Workspace.at(good.files.binding.parent.parent).files("absent"), "cpu", "a")
-    told: list[str] = []
-    outcomes = build_all([wrong, good, absent, good], progress=lambda request, _: told.append(request.files.name))
+    finished: list[str] = []
+    outcomes = build_all([wrong, good, absent, good], progress=lambda request, _: finished.append(request.files.name))
     assert [request.files.name for request in outcomes] == ["wrong", "good", "absent"]
-    assert sorted(told) == ["absent", "good", "wrong"]
+    assert sorted(finished) == ["absent", "good", "wrong"]
     assert isinstance(outcomes[good], BuiltLibrary)
     assert isinstance(outcomes[wrong], BuildError)
     assert isinstance(outcomes[absent], WorkspaceError)

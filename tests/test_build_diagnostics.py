@@ -30,7 +30,7 @@ RuntimeError: Error building extension 'a'
             "/home/u/ws/cuda_src/a.cu:12:9: error: no matching function for call to 'g(int)'",
         ],
     ),
-    "g++: an error in a header stands where the user instantiates it": (
+    "g++: an error in a header is shown where the user instantiates it": (
         """\
 In file included from /opt/trifold/include/trifold/binding.h:7,
                  from /home/u/ws/cuda_src/a.cu:1:
@@ -42,7 +42,7 @@ In file included from /opt/trifold/include/trifold/binding.h:7,
 """,
         ["/home/u/ws/cuda_src/a.cu:16:48: error: static assertion failed: a type that no schema has"],
     ),
-    "g++: an error in a header that is not instantiated stands where the user includes it": (
+    "g++: an error in a header that is not instantiated is shown where the user includes it": (
         """\
 In file included from /opt/torch/include/ATen/core/Tensor.h:3,
                  from /opt/torch/include/ATen/ATen.h:7,
@@ -73,7 +73,7 @@ In file included from /opt/torch/include/ATen/core/Tensor.h:3,
             '/home/u/ws/cuda_src/a.cu:12:18: error: identifier "nothing" is undefined',
         ],
     ),
-    "nvcc: an error in a header stands where the user instantiates it": (
+    "nvcc: an error in a header is shown where the user instantiates it": (
         """\
 /opt/trifold/include/trifold/binding.h(316): error: static assertion failed with "a type that no schema has"
     static_assert(((schema_type<std::remove_cvref_t<A>> != nullptr) && ...),

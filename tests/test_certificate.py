@@ -35,7 +35,7 @@ from trifold.workspace import Workspace
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    """The op ``add`` with a header and a module of its own, which includes and imports one more each."""
+    """The op ``add`` with its own header and module, which includes and imports one more each."""
     workspace = copy_of_gallery("add", tmp_path)
     for name, text in {
         "cuda_src/add.cuh": '\n#include "rows/near.cuh"\n',

@@ -1,6 +1,6 @@
 """The guard allocator: each wrong access of a tensor that it must catch, and right programs that it must not disturb.
 
-Each case is a program in a process of its own, since that is what a fault ends. The process is forked from one that
+Each case is a program in a separate process, since a fault ends the process. The process is forked from one that
 has imported torch, which takes ten times as long as a case.
 """
 

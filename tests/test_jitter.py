@@ -127,7 +127,7 @@ def test_each_line_stays_where_it_is(tmp_path: Path) -> None:
 def test_a_header_beside_the_binding_is_the_one_that_gets_pauses(
     folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever the folder stands in the alphabet: trifold's header of that name is not what the compiler finds."""
+    """Whatever the folder's place in the alphabet, the compiler does not find trifold's header of that name."""
     monkeypatch.setattr(sources, "INCLUDE_ROOT", tmp_path / "include")
     for root, name in (("include", "ours"), (folder, "edited")):
         header = tmp_path / root / "trifold" / "one.cuh"

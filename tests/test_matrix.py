@@ -1,4 +1,4 @@
-"""The matrix on the screen: nothing is cut at any width, and each mark stands in its place."""
+"""The matrix on the screen: nothing is truncated at any width, and each mark is in its column."""
 
 from __future__ import annotations
 

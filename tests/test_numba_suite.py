@@ -1,4 +1,4 @@
-"""The runner of Numba's own tests loses no test: a crash, a hang and an empty module are told by name."""
+"""The runner of Numba's own tests loses no test: a crash, a hang and an empty module are reported by name."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_the_line_of_a_terminal_goes_away_and_a_pipe_has_no_control_character() 
 
 
 class Recorded(Watch):
-    """Keeps what it is told."""
+    """Keeps what is reported to it."""
 
     def __init__(self) -> None:
         self.plans: list[list[str]] = []

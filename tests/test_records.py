@@ -60,7 +60,7 @@ MARK = ", of commit 0123456789ab, to be measured anew"
     ("before", "state", "after"),
     [
         pytest.param(f"({PATH}).", STALE, f"({PATH}{MARK}).", id="a stale record is quoted as if it were new"),
-        pytest.param(f"({PATH}{MARK}).", STALE, f"({PATH}{MARK}).", id="the mark stands"),
+        pytest.param(f"({PATH}{MARK}).", STALE, f"({PATH}{MARK}).", id="the mark is kept"),
         pytest.param(
             f"{PATH}, of\ncommit 0123456789ab, to be\nmeasured anew",
             STALE,

@@ -25,7 +25,7 @@ ADD = CellName("add", "prototype", "cpu")
 ERRORS, VALUES = (Row(name, "prototype", "cpu", "passed", cases=3) for name in ("errors", "values"))
 
 PLAN: dict[str, Any] = {"event": "plan", "properties": ["property: large"]}
-DONE: dict[str, Any] = {"event": "done", "nonce": "NONCE"}  # which the worker is told
+DONE: dict[str, Any] = {"event": "done", "nonce": "NONCE"}  # which the worker is given
 
 # Stands for a worker: writes events that it is given, and ends.
 _WORKER = """

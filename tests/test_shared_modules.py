@@ -79,7 +79,7 @@ def test_other_folders_are_out_of_reach(tmp_path: Path) -> None:
 
 
 def test_the_folder_itself_is_no_package_that_is_executed(tmp_path: Path) -> None:
-    """A graduated package has an ``__init__.py`` of its own there."""
+    """A graduated package has its own ``__init__.py`` there."""
     folder = write(tmp_path / "ports", __init__="raise RuntimeError('executed')\n", _numbers=HALF, op=USES)
     assert import_file(folder / "op.py", "shared_no_package").value == 1
 

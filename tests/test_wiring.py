@@ -45,7 +45,7 @@ def wired(library: Library, register: Callable[[Operators], None], **kernels: Ca
 
 @pytest.fixture
 def cube(library: Library) -> Operators:
-    """``cube(x) = x³``, whose backward is an operator without a gradient of its own."""
+    """``cube(x) = x³``, whose backward is an operator without a gradient."""
     return _cube(library, smooth=False)
 
 

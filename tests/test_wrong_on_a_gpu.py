@@ -106,7 +106,7 @@ def test_names_are_unique() -> None:
 
 @pytest.mark.parametrize("planted", [pytest.param(one, id=str(one)) for one in FAULTS])
 def test_a_fault_has_its_place_and_its_calls(planted: Fault, tmp_path: Path) -> None:
-    """What is replaced stands in one place of today's source; the spec has the fault's calls, and no others."""
+    """What is replaced occurs once in the current source; the spec has the fault's calls, and no others."""
     files = planted.write(tmp_path).files(planted.op)
     assert Planted.of(planted, tmp_path).lines
     spec = load_spec(files)

@@ -121,7 +121,7 @@ extern "C" __global__ void __cluster_dims__(4) publish(const float* x, float* y,
   const auto by_cluster = [] { asm volatile("fence.acq_rel.cluster;" ::: "memory"); };
   if (way == 0) pass_on(x, y, flags, 4, [] { asm volatile("fence.acq_rel.gpu;" ::: "memory"); });
   if (way == 1) pass_on(x, y, flags, 4, by_cluster);  // too narrow
-  if (way == 2 && threadIdx.x == 0) {                 // right: of its own cluster
+  if (way == 2 && threadIdx.x == 0) {                 // right: of the same cluster
     if (blockIdx.x % 4 < 2) {
       if (blockIdx.x % 4 == 0) {
         y[blockIdx.x] = x[blockIdx.x];

@@ -33,7 +33,7 @@ __global__ void exchange_kernel(const float* x, float* y) {
   y[i] = sum;
 }
 
-// Where each thread stands: y = the rank in the cluster, and 1000 times the cluster's number.
+// The position of each thread: y = the rank in the cluster, and 1000 times the cluster's number.
 __global__ void __cluster_dims__(2, 3) places_kernel(float* y) {
   const auto cluster = cg::this_cluster();
   const dim3 shape = cluster.dim_blocks(), at = cluster.block_index(), which = __clusterIdx();

@@ -64,7 +64,7 @@ extern "C" __global__ void by_role(const float* x, float* y, int mistake) {
   fill_and_use(pipe, stage, x, y, mistake);
 }
 
-// Each thread has stages of its own.
+// Each thread has its own stages.
 extern "C" __global__ void alone(const float* x, float* y, int mistake) {
   __shared__ float stage[2][threads];
   const int t = threadIdx.x;

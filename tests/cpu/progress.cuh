@@ -31,7 +31,7 @@ __global__ void poll_thread_kernel(const float* x, float* y) {
   if (t > 0) y[t] = y[0];
 }
 
-// Each block waits for the one behind it, the first of them before any other has begun.
+// Each block waits for the next one, the first of them before any other has begun.
 template <bool signalled>
 __global__ void poll_block_kernel(const float* x, float* y, int* flags) {
   const int t = threadIdx.x;
@@ -103,7 +103,7 @@ __global__ void lock_kernel(const float* x, float* y, int* flags) {
   atomicExch(&flags[0], 0);
 }
 
-// What is a block's own: fills it, waits for the block behind it, and looks at it again.
+// A block's own memory: fills it, waits for the next block, and reads it again.
 enum class Mistake { none, no_barrier, only_the_first_block_fills };
 
 __device__ inline float* own_room() {

@@ -1,5 +1,5 @@
 // Inline PTX that reads and writes memory, waits, and exchanges values between lanes: for test_inline_ptx.py. Case 0
-// counts in wrong[i] the threads for which check i fails; each other case is a kernel of its own, right or wrong.
+// counts in wrong[i] the threads for which check i fails; each other case is a separate kernel, right or wrong.
 #include <stdint.h>
 
 #define CHECK(number, condition) \
@@ -193,7 +193,7 @@ __global__ void cases(float* x, uint32_t* counters, float* sums, uint32_t* wrong
     case 1:
     case 2:
     case 3: message(x, counters, which); break;
-    case 4:  // race: no barrier behind the second store
+    case 4:  // race: no barrier after the second store
       tile[thread] = 0;
       __syncthreads();
       asm volatile("st.shared.f32 [%0], %1;" ::"l"(shared(tile + thread)), "f"(value) : "memory");

@@ -13,7 +13,7 @@ from trifold.findings import Access, Caller, Finding
 
 HELPERS = """\
 #include <cuda_pipeline.h>
-// A function of its own, as most are in a checked build; and one that is inlined.
+// A separate function, as most are in a checked build; and one that is inlined.
 __device__ void load(float* to, const float* from) {
   __pipeline_memcpy_async(to, from, 16);  // in load
 }

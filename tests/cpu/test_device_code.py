@@ -111,7 +111,7 @@ int* p = &of_the_host;""",
 #endif
 #endif
 __device__ void f() { static_assert(TILE == 2); }""",
-    "device functions and host functions around which one condition stands": """
+    "device functions and host functions enclosed in one condition": """
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 __device__ int one() { return __CUDA_ARCH__; }
 struct Both { int x = 3; };

@@ -30,7 +30,7 @@ def own_text() -> str:
 
 
 def heads(text: str) -> Iterator[str]:
-    """What stands before each outermost brace."""
+    """The text before each outermost brace."""
     depth, begin = 0, 0
     for at, c in enumerate(text):
         if c == "{":

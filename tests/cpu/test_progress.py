@@ -268,7 +268,7 @@ REFUSED = (
     (51, "a grid of 1 × 70000 × 1 blocks: a grid has at most"),
     (52, "blocks of 1 × 1 × 65 threads: a block has 1 to 1024 threads, in z at most 64"),
     (53, "232448 bytes of dynamic shared memory and 256 of shared arrays: a block has at most 232448"),
-    (54, "more threads than the 4278190080 that can be told apart"),
+    (54, "more threads than the 4278190080 that are supported"),
     (57, "large_template_kernel<float, 13312> is launched with 53248 bytes of shared arrays of fixed size: .* at most"),
     (
         60,

@@ -1,4 +1,4 @@
-"""``trifold sanitize``: whole CUDA programs run on the CPU, and their mistakes are told."""
+"""``trifold sanitize``: whole CUDA programs run on the CPU, and their errors are reported."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_missing_barrier_is_found_in_a_reduction() -> None:
 
 @dataclass(frozen=True)
 class Mistake:
-    """One of mistakes.cu: what is told of it, the program's output, and the exit status."""
+    """One of mistakes.cu: its reports, the program's output, and the exit status."""
 
     word: str
     finding: tuple[str, str, tuple[int, ...]] | None = None

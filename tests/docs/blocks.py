@@ -4,7 +4,7 @@ An info string is a language and marks: ```` ```sh slow="tests/graduate builds a
 alone.
 
 - ``python`` runs in the page's namespace, ``sh`` in its folder. ``exit=N`` is the status that a command must end with.
-- ``text`` follows one of the two, and shows what it prints: each line must occur, up to white space; ``…`` stands for
+- ``text`` follows one of the two, and shows what it prints: each line must occur, up to white space; ``…`` matches
   anything. Lines after a debugger's prompt are what is typed.
 - ``file=PATH`` in any language: the block is that file's content.
 - ``diff`` replaces lines of a file; with ``wrong=NAME`` it shows a wrong op of ``tests/wrong`` and changes nothing.

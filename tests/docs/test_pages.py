@@ -96,9 +96,9 @@ def test_each_check_has_a_section_with_a_mistake_of_its_own() -> None:
 def test_each_trick_fails_in_the_row_that_the_page_names() -> None:
     page = (ROOT / "docs/verification.md").read_text(encoding="utf-8")
     table = re.findall(r"(?m)^\| ([^|`]+) \| ([^|`]+) \| [^|]+ \|$", page.partition("\n## Tricks\n")[2])
-    told = [(name, row) for name, row in table if name not in ("trick", "---")]
-    assert told
-    assert set(told) <= {(wrong.name, wrong.row) for wrong in TRICKS if not wrong.missed}
+    listed = [(name, row) for name, row in table if name not in ("trick", "---")]
+    assert listed
+    assert set(listed) <= {(wrong.name, wrong.row) for wrong in TRICKS if not wrong.missed}
 
 
 def test_each_field_of_a_spec_that_loosens_a_row_is_named() -> None:

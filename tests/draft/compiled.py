@@ -2,7 +2,7 @@
 
     python -m tests.draft.compiled FILE…    prints, as JSON, by file what was refused: "" where nothing was
 
-A launch compiles its kernel for the types of its arguments, and computes nothing. It is run in a process of its own, in
+A launch compiles its kernel for the types of its arguments, and computes nothing. It is run in a separate process, in
 which the simulator is not switched on.
 """
 

@@ -146,7 +146,7 @@ def results(file: str) -> dict[str, Any]:
 
 
 def main(folder: str, files: list[str]) -> None:
-    """Each module in a process of its own: one that calls what is not defined here ends it."""
+    """Each module in a separate process: one that calls an undefined function ends it."""
     for file in files:
         child = os.fork()
         if child == 0:

@@ -1,4 +1,4 @@
-"""An op graduates with a certificate of its own that holds now, and with no other."""
+"""An op graduates with a valid certificate of its own, and with no other."""
 
 from __future__ import annotations
 

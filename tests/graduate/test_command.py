@@ -1,4 +1,4 @@
-"""`trifold graduate` says what is wrong, with exit status 2, and leaves nothing behind."""
+"""`trifold graduate` says what is wrong, with exit status 2, and leaves no files."""
 
 from __future__ import annotations
 

@@ -64,14 +64,14 @@ def test_a_right_op_passes_and_its_certificate_says_how(tmp_path: Path, monkeypa
         raise Stopped
 
     monkeypatch.setattr("trifold.graduate.source_package.write", write)
-    told: list[str] = []
+    steps: list[str] = []
     with pytest.raises(Stopped):
-        graduate(["round_ste"], tmp_path / "out", workspace=workspace, allow_unverified=["cuda"], tell=told.append)
+        graduate(["round_ste"], tmp_path / "out", workspace=workspace, allow_unverified=["cuda"], tell=steps.append)
     assert (embedded["examples"], embedded["checks"]) == (EXAMPLES, list(CHECKS))
     assert embedded["devices"] == list(HERE)
     assert embedded["cases"] > 2 * EXAMPLES
     assert isinstance(embedded["seed"], int)
-    assert any(text.startswith("verify anew: round_ste") for text in told)
+    assert any(text.startswith("verify anew: round_ste") for text in steps)
 
 
 # --------------------------------------------------------------------------------------------- what is made of answers

@@ -34,7 +34,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--record", action="store_true", help="only run Numba's simulator, and write the baseline")
     parser.add_argument("--json", type=Path, metavar="F", help="write everything to F")
     parser.add_argument("--skips", action="store_true", help="list why tests are skipped")
-    parser.add_argument("-v", "--verbose", action="store_true", help="tell of each test as it ends")
+    parser.add_argument("-v", "--verbose", action="store_true", help="report each test as it ends")
     given = parser.parse_args()
     for name in given.suites:
         if name not in names:

@@ -51,7 +51,7 @@ class Worker:
         self.launches = 0  # so far
 
     def send(self, piece: Piece | None) -> None:
-        with contextlib.suppress(BrokenPipeError):  # the next line that is awaited tells how it died
+        with contextlib.suppress(BrokenPipeError):  # the next awaited line says how it died
             self._work.write(json.dumps(piece).encode() + b"\n")
             self._work.flush()
 

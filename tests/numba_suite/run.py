@@ -41,7 +41,7 @@ OnEnd = Callable[[str, Outcome], None]
 
 
 def ignore(name: str, outcome: Outcome) -> None:
-    """Nothing is told of single tests."""
+    """Single tests are not reported."""
 
 
 def measure(suite: Suite, simulator: Simulator, options: Options, on_end: OnEnd = ignore) -> Measured:

@@ -53,7 +53,7 @@ class Reporter(unittest.TestResult):
     def _end(self, test: unittest.TestCase, kind: str, reason: str = "") -> None:
         if not isinstance(test, unittest.TestCase):  # unittest's stand-in for a class whose setUpClass has failed
             self.unstarted = (kind, reason)
-        elif self._ended is not test:  # the first of several failing subtests tells
+        elif self._ended is not test:  # only the first of several failing subtests counts
             seconds = round(time.perf_counter() - self._started, 4) if self._running else 0.0
             self._ended, self._running = test, False  # Python 3.12.1 skips tests without starting them
             self.write(event="end", test=name_of(test, self._package), kind=kind, seconds=seconds, reason=reason)

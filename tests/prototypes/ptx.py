@@ -4,7 +4,7 @@
 
 Numba's CUDA target is on in this process, which therefore cannot simulate: launching a kernel on CPU tensors compiles
 it instead, for the types of its arguments. Numba asks the current device for its compute capability only when it
-compiles a device function; sm_90 stands for it.
+compiles a device function; it is compiled for sm_90.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Running a program under a tool: what comes of each way to end. A script stands for compute-sanitizer."""
+"""Running a program under a tool: the result of each way to end. A script replaces compute-sanitizer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The row ``findings`` of a GPU: what it makes of compute-sanitizer's reports.
 
-The op runs in this process; its process under a tool stands for both, and writes the report that a test gives."""
+The op runs in this process; its process under a tool is replaced, and writes the report of the test."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ void writes_of_the_same_bits() {
   Thread &a = trial.thread(0, 0), &b = trial.thread(0, 1), &c = trial.thread(0, 32), &far = trial.thread(1, 0);
   expect(trial.put(a, 0, "12345678") == again, "one writes alone");
   expect(trial.put(b, 2, "34") == same, "a part of it, by a narrower write");
-  expect(trial.checker->violation.other_thread == a.id, "with whom it races is told");
+  expect(trial.checker->violation.other_thread == a.id, "the other thread of the race is known");
   expect(trial.put(b, 4, "56") == again, "the same two lines");
   expect(trial.put(c, 6, "7x") == other, "one byte of two is another one");
   expect(trial.checker->violation.address == trial.at(6), "the cell with that byte is named");
@@ -170,7 +170,7 @@ void reads_for_a_compare_and_swap() {
   const auto guess = [&](Thread& who, size_t n) { return trial.read(who, 0, n); };
   for (const size_t n : {2, 4, 8}) {
     expect(guess(a, n) && trial.compare_and_swap(a, 0, n, trial.bytes[0], 7), "the first reads before all atomics");
-    expect(guess(b, n) && b.undecided == undecided_reads, "another reads behind one");
+    expect(guess(b, n) && b.undecided == undecided_reads, "another one reads after it");
     expect(trial.compare_and_swap(b, 0, n, 7, 9) && b.undecided == 0, "and compares what it read");
     expect(checker.decide_reads(b), "nothing is left");
     expect(guess(c, n) && trial.compare_and_swap(a, 0, n, 9, 11), "an atomic comes between");
@@ -196,7 +196,7 @@ void reads_for_a_compare_and_swap() {
   expect(!checker.decide_reads(b), "and yet it has to compare");
   checker.block_barrier(*trial.blocks[0]);
 
-  expect(guess(b, 4) && trial.add(a, 0, 4), "an atomic behind the read");
+  expect(guess(b, 4) && trial.add(a, 0, 4), "an atomic after the read");
   expect(b.undecided == undecided_reads && !checker.decide_reads(b), "waits for the reader, too");
   expect(checker.violation.past && checker.violation.other_site == 3, "and is what the read races with");
   checker.block_barrier(*trial.blocks[0]);

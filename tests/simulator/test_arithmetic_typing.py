@@ -123,7 +123,7 @@ def inferred_types() -> dict[str, str]:
 
 @pytest.mark.slow
 def test_every_program_has_the_types_that_numba_infers(inferred_types: dict[str, str], tmp_path: Path) -> None:
-    """An int32 is kept as an int64 where nothing that is computed of it tells the two apart."""
+    """An int32 is kept as an int64 where no result computed from it depends on the difference."""
     programs = list(inferred.cases())
     source = [inferred.function(program, f"f{n}", "found.append({})") for n, (program, _) in enumerate(programs)]
     path = tmp_path / "programs.py"

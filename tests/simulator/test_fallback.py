@@ -1,4 +1,4 @@
-"""Kernels whose source cannot be read or rewritten: they run as they are, each CUDA thread on a stack of its own."""
+"""Kernels whose source cannot be read or rewritten: they run unchanged, each CUDA thread on a separate stack."""
 
 from __future__ import annotations
 

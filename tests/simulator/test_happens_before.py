@@ -147,8 +147,8 @@ class Oracle:
             device, block = (element, "device"), (element, member[0])
             acquired = self.released[device] | self.released[block]
             for scope, where in (("device", device), ("block", block)):
-                if told := self.fenced[member, scope]:
-                    self.released[where] |= told | {place}
+                if fenced := self.fenced[member, scope]:
+                    self.released[where] |= fenced | {place}
             self.known[member] |= acquired
         return others
 

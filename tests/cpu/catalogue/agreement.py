@@ -85,7 +85,7 @@ class Row:
     Attributes:
         host: by the checks on the CPU.
         gpu: by each tool of compute-sanitizer.
-        stopped: what the tools tell beside findings, such as a trap that nvcc has put where it saw the mistake.
+        stopped: what the tools report besides findings, such as a trap that nvcc has put where it saw the error.
         did_not_end: the tools under which it waited for ever.
     """
 
@@ -133,7 +133,7 @@ def on_gpu(
 ) -> dict[str, list[ToolRun]]:
     """The runs of each subject under its tools, by its name.
 
-    Where a kernel crashes or hangs all the same, its group is run again, each kernel in a process of its own.
+    Where a kernel crashes or hangs all the same, its group is run again, each kernel in a separate process.
 
     Args:
         folder: where the program and the tapes are written.
@@ -180,12 +180,12 @@ def on_gpu(
 
 
 def row_of(subject: Subject, host: Iterable[Finding], runs: list[ToolRun]) -> Row:
-    """What ``runs`` tell of one subject; a finding in a process of several belongs to it by its kernel's name."""
+    """The reports of ``runs`` on one subject; a finding in a process of several belongs to it by its kernel's name."""
     names = set(subject.kernels.split())
     gpu = {run.tool: tuple(each for each in run.report.findings if each.kernel in names) for run in runs}
-    told = (problem for run in runs for problem in run.report.problems if any(name in problem for name in names))
+    problems = (problem for run in runs for problem in run.report.problems if any(name in problem for name in names))
     late = (run.tool for run in runs if not run.in_time)
-    return Row(subject, tuple(host), gpu, tuple(dict.fromkeys(told)), tuple(late))
+    return Row(subject, tuple(host), gpu, tuple(dict.fromkeys(problems)), tuple(late))
 
 
 def table(rows: Iterable[Row]) -> dict[str, Any]:

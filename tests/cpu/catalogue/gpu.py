@@ -92,7 +92,7 @@ class Copies:
             while bounds and bounds[0][0] < end:
                 end = max(end, bounds.pop(0)[1])
             host = np.ctypeslib.as_array((ctypes.c_uint8 * (end - first)).from_address(first))
-            # An allocation of its own begins at a multiple of 512 bytes; the array, where it does here modulo 16.
+            # A separate allocation begins at a multiple of 512 bytes; the array, where it does here modulo 16.
             device = torch.empty(end - first + 16, dtype=torch.uint8, device="cuda")[first % 16 :][: end - first]
             device.copy_(torch.from_numpy(host.copy()))
             self._parts.append((first, host, device))

@@ -48,7 +48,7 @@ __global__ void windows_that_overlap(int* left, int* right_part) {
   }
 }
 
-// First the doubles, behind them the integers.
+// First the doubles, then the integers.
 __global__ void two_dtypes_in_dynamic_shared_memory(const double* x, double* y) {
   double* const values = trifold::dynamic_shared<double>();
   int* const ranks = reinterpret_cast<int*>(values + threads);

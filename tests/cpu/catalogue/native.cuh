@@ -380,7 +380,7 @@ __global__ void volatile_in_place_of_syncwarp(const float* x, float* y, int) {
   y[t] = seen[0];
 }
 
-// Each lane has the rendezvous behind it, but not the store of the lane it reads from.
+// Each lane has passed the rendezvous, but not the store of the lane it reads from.
 __global__ void volatile_with_a_rendezvous_left_out(const float* x, float* y, int) {
   __shared__ volatile float values[threads];
   const int t = threadIdx.x;
@@ -408,7 +408,7 @@ __global__ void volatile_with_syncwarp(const float* x, float* y, int) {
   y[t] = seen[0];
 }
 
-// Each lane but the last waits for the one behind it.
+// Each lane but the last waits for the next one.
 __global__ void volatile_flags_that_lanes_poll(const float* x, float* y, int) {
   __shared__ volatile int ready[threads];
   const int t = threadIdx.x;

@@ -180,7 +180,7 @@ NATIVE = (
     Native(
         ("box_of_four_sides_by_pointer",),
         _boxes_of_any_sum,
-        reason="a pointer has no extent of its own, and the next member is memory of the same array",
+        reason="a pointer has no extent, and the next member is memory of the same array",
     ),
     Native(
         ("row_of_a_tile_left",),

@@ -13,7 +13,7 @@ void check(cudaError_t error) {
   std::exit(1);
 }
 
-// "memory NUMBER SIZE WRITTEN BYTES": an allocation of its own; what nobody wrote is not written here either.
+// "memory NUMBER SIZE WRITTEN BYTES": a separate allocation; unwritten bytes stay unwritten here.
 void read_memory(std::istream& tape, std::map<int64_t, unsigned char*>& memory) {
   int64_t number = 0;
   size_t size = 0;

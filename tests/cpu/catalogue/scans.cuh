@@ -38,7 +38,7 @@ __global__ void hillis_steele_in_one_buffer(const float* x, float* y) {
   y[i] = a[t];
 }
 
-// Alternates, but the barrier stands in every second step only.
+// Alternates, but the barrier is in every second step only.
 __global__ void hillis_steele_with_buffers_not_swapped_back(const float* x, float* y) {
   __shared__ float a[2][threads];
   const int t = threadIdx.x, i = thread_of_grid();
@@ -131,7 +131,7 @@ __global__ void bitonic_sort(int* x) {
   x[i] = a[t];
 }
 
-// The barrier stands in the outer loop; the inner one exchanges with other partners each time.
+// The barrier is in the outer loop; the inner one exchanges with other partners each time.
 __global__ void bitonic_sort_with_barrier_outside(int* x) {
   __shared__ int a[row];
   const int t = threadIdx.x, i = thread_of_grid();

@@ -126,7 +126,7 @@ class Difference:
 
 _NO_NAME = "what trifold::dynamic_shared() returns is the block's memory, whatever the kernel calls its pointer"
 _DYNAMIC = {"array": "dynamic shared memory"}
-_FLAT = "a matrix in C++ is one long array: behind a row lies the next one, and only behind the last one nothing"
+_FLAT = "a matrix in C++ is one long array: a row is followed by the next one, and only the last one by nothing"
 _ORIGIN = (0, 0, 0)
 
 DIFFERENCES: dict[str, Difference] = {

@@ -32,7 +32,7 @@ def session(debugger_type: type[pdb.Pdb], commands: list[str]) -> str:
 
 
 def with_lines(command: str) -> str:
-    """``@text@`` in a command stands for the program's line that holds ``text``."""
+    """``@text@`` in a command is replaced by the number of the program's line that contains ``text``."""
     return re.sub("@(.*)@", lambda found: str(line_of(found[1], Path(rotate.__file__))), command)
 
 

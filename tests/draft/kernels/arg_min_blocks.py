@@ -1,4 +1,4 @@
-"""The least number of each block and the first place where it stands, by shuffles of both."""
+"""The least number of each block and its first position, by shuffles of both."""
 
 import numpy as np
 from numba import cuda

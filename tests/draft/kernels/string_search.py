@@ -1,4 +1,4 @@
-"""Counts where a pattern stands in a text of bytes; the loop's ``else`` is a match."""
+"""Counts the occurrences of a pattern in a text of bytes; the loop's ``else`` is a match."""
 
 import numpy as np
 from numba import cuda

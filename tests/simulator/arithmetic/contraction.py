@@ -1,8 +1,9 @@
 """What a compiler that may fuse a product with a sum can make of an expression: the set of all legal results.
 
 CUDA's compiler turns ``a * b + c`` into one operation that rounds once (``fma``), where it likes. The simulator rounds
-each operation. To tell that from an error, every sum with a product in it is taken both ways, exactly: the simulator
-must give the value of the expression without any fusion, and the GPU one of the set. No tolerance is involved.
+each operation. To distinguish that from an error, every sum with a product in it is computed both ways, exactly: the
+simulator must give the value of the expression without any fusion, and the GPU one of the set. No tolerance is
+involved.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python -m tests.simulator.arithmetic.inferred    prints those types as JSON, for each program and type of its inputs
 
-As numba_types.py, it runs in a process of its own, and needs no GPU. A program is its statements and, last, the
+As numba_types.py, it runs in a separate process, and needs no GPU. A program is its statements and, last, the
 expression that it gives; ``a`` is an element of one type.
 """
 
@@ -93,7 +93,7 @@ def main() -> None:
     from numba.cuda.compiler import compile_cuda
 
     types: Any = getattr(numba.cuda, "types", None)
-    if not hasattr(types, "float16"):  # numba-cuda has types of its own
+    if not hasattr(types, "float16"):  # numba-cuda has its own types
         types = numba_types
     names: dict[str, object] = {}
     exec(HEADER, names)

@@ -1,6 +1,6 @@
 """Prints, as JSON, the types that Numba's CUDA target gives to operators and functions of each type of number.
 
-It is run in a process of its own: where Numba's simulator is on, its compiler's CUDA part cannot be imported.
+It is run in a separate process: where Numba's simulator is on, its compiler's CUDA part cannot be imported.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main() -> None:
     context = CUDATypingContext()
     context.refresh()
     types = getattr(numba.cuda, "types", None)
-    if not hasattr(types, "float16"):  # numba-cuda has types of its own
+    if not hasattr(types, "float16"):  # numba-cuda has its own types
         types = numba_types
     by_name = {kind: getattr(types, "boolean" if kind == "bool" else kind) for kind in KINDS}
     table: dict[str, str] = {}

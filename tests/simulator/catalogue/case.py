@@ -107,7 +107,7 @@ def atomic(mark: str, thread: int | Coordinates | None, block: int | Coordinates
 
 
 def waits(operation: str, mark: str, thread: int | Coordinates | None, block: int | Coordinates | None = 0) -> At:
-    """A thread that stands at a barrier, a rendezvous of its warp, or in a loop that polls."""
+    """A thread that waits at a barrier, a rendezvous of its warp, or in a loop that polls."""
     return At(mark, operation, _coordinates(thread), _coordinates(block))
 
 

@@ -1,4 +1,4 @@
-"""What blocks tell each other: barriers of the whole grid, and a warp that hands its work to another block."""
+"""Communication between blocks: barriers of the whole grid, and a warp that hands its work to another block."""
 
 import numpy as np
 from numba import cuda

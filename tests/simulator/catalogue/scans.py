@@ -55,7 +55,7 @@ def hillis_steele_in_one_buffer(x, y):
 @wrong("race", "a", "shared", write("first", 0), read("second", 1), run=_run_scan, or_kinds=("uninitialised read",))
 @cuda.jit
 def hillis_steele_with_buffers_not_swapped_back(x, y):
-    """Alternates, but the barrier stands in every second step only."""
+    """Alternates, but the barrier is in every second step only."""
     a = cuda.shared.array((2, N), float32)
     t = cuda.threadIdx.x
     i = cuda.grid(1)

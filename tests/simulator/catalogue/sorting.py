@@ -42,7 +42,7 @@ def bitonic_sort(x):
 @wrong("race", "a", "shared", read("first", ANY), write("second", ANY), run=_run_sort, or_kinds=("uninitialised read",))
 @cuda.jit
 def bitonic_sort_with_barrier_outside(x):
-    """The barrier stands in the outer loop; the inner one exchanges with other partners each time."""
+    """The barrier is in the outer loop; the inner one exchanges with other partners each time."""
     a = cuda.shared.array(N, int32)
     t = cuda.threadIdx.x
     i = cuda.grid(1)

@@ -52,7 +52,7 @@ def test_mistakes_of_warps_and_device_functions(which: int) -> None:
 
 
 def _without_words(finding: Finding) -> Finding:
-    """Nor with the lines of calls, which compiled code tells."""
+    """Nor with the lines of calls, which compiled code reports."""
     accesses = tuple(dataclasses.replace(access, callers=()) for access in finding.accesses)
     return dataclasses.replace(finding, message="", accesses=accesses)
 

@@ -3,7 +3,7 @@
 
 #include "instructions.cuh"
 
-// Two halves of a tile by cp.async: each thread doubles a part of its own of the first, and all read both.
+// Two halves of a tile by cp.async: each thread doubles its own part of the first, and all read both.
 __global__ void groups(const float* x, float* y) {
   __shared__ __align__(16) float tile[2][tile_floats / 2];
   const int t = threadIdx.x;

@@ -109,7 +109,7 @@ __global__ void phases(const float* x, float* y, int rows) {
 __global__ void twice(const float* x, float* y) {
   __shared__ uint64_t storage[33];
   float* const tile = reinterpret_cast<float*>(storage);
-  uint64_t* const barrier = &storage[32];  // behind the data
+  uint64_t* const barrier = &storage[32];  // after the data
   const unsigned t = threadIdx.x, base = 64 * blockIdx.x;
   float sum = 0;
   for (int round = 0; round < 2; ++round) {
@@ -126,7 +126,7 @@ __global__ void twice(const float* x, float* y) {
   y[base + t] = sum;
 }
 
-// Each block of a cluster sends its row to the next one, which waits at a barrier of its own. y = x of the block
+// Each block of a cluster sends its row to the next one, which waits at its own barrier. y = x of the block
 // before.
 __global__ void __cluster_dims__(4) neighbours(const float* x, float* y) {
   __shared__ uint64_t full;
@@ -146,7 +146,7 @@ __global__ void __cluster_dims__(4) neighbours(const float* x, float* y) {
 }
 
 // The same with pointers, and what cuda::ptx has; the initialisation is published by a relaxed arrival, and each block
-// tells the one before it that its data have been read.
+// signals the one before it that its data have been read.
 __global__ void __cluster_dims__(4) neighbours_by_pointers(const float* x, float* y) {
   __shared__ uint64_t full, empty;
   __shared__ float tile[64];

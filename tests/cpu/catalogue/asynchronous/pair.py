@@ -49,7 +49,7 @@ class Pair:
     Attributes:
         number: of the class of faults (classes.py).
         line: a part of the right line; the first one in the kernel that has it.
-        other: what stands for that part in the wrong twin.
+        other: the replacement of that part in the wrong twin.
         found: what may be found in the wrong twin, as the schedule has it.
         hidden: why some schedules do not show it; empty: all do.
         hangs: a GPU may never end the wrong twin, though no deadlock is among ``found``.

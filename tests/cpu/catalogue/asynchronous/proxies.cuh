@@ -33,7 +33,7 @@ __global__ void last_store(const float* x, float* y) {
   }
 }
 
-// The same in a loop, which may have no round: the fence behind it is that of the tile.
+// The same in a loop, which may have no round: the fence after it is that of the tile.
 __global__ void rounds_then_store(const float* x, float* y, int rounds) {
   __shared__ __align__(128) float tile[tile_floats];
   const int t = threadIdx.x;
