@@ -48,11 +48,11 @@ def source_hashes(workspace: Workspace, files: OpFiles) -> dict[str, str]:
         By the path relative to the workspace, sorted.
     """
     root = Path(os.path.abspath(workspace.root))
-    beside = files.binding.parent
+    folder = files.binding.parent
     folders = _import_folders(root)
     listing = functools.cache(names_in)
     found: dict[Path, str] = {}
-    waiting = [*files, *_within(root, (beside / name for name in _toolkit_headers()))]
+    waiting = [*files, *_within(root, (folder / name for name in _toolkit_headers()))]
     if (suppressions := configured_suppressions(workspace.root)) is not None:
         waiting.append(Path(os.path.abspath(suppressions)))
     while waiting:
@@ -67,7 +67,7 @@ def source_hashes(workspace: Workspace, files: OpFiles) -> dict[str, str]:
         if path.suffix == ".py":
             waiting += _within(root, imported(path, content, [*dict.fromkeys((*folders, path.parent))], listing))
         elif b"\0" not in content:  # not text: a compiled module, or data
-            waiting += _within(root, _included(path, content, beside))
+            waiting += _within(root, _included(path, content, folder))
     return {os.path.relpath(path, root): found[path] for path in sorted(found)}
 
 
@@ -104,12 +104,12 @@ def _toolkit_headers() -> tuple[str, ...]:
     )
 
 
-def _included(path: Path, content: bytes, beside: Path) -> Iterator[Path]:
+def _included(path: Path, content: bytes, folder: Path) -> Iterator[Path]:
     for directive in _DIRECTIVE.finditer(content):
         for match in _NAME.finditer(_JOINED.sub(b"", directive[1])):
             name = os.fsdecode(match[1] or match[2] or match[3])
             yield path.parent / name
-            yield beside / name
+            yield folder / name
 
 
 # -------------------------------------------------------------------------------------------------------------- Python

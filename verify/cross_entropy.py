@@ -217,7 +217,7 @@ def _ignored_beyond_32_bits(function: Callable[..., Tensor], device: str) -> Non
     target = torch.tensor([1, far, 2, far], device=device)
     losses = function(logits, target, ignore_index=far, reduction="none")
     alone = function(logits[::2].detach(), target[::2], reduction="none")
-    assert torch.equal(losses[::2], alone), f"losses beside ignored rows are {losses}, without them {alone}"
+    assert torch.equal(losses[::2], alone), f"losses next to ignored rows are {losses}, without them {alone}"
     assert not bool(losses[1::2].any()), f"losses of ignored rows are {losses}"
     (grad,) = torch.autograd.grad(losses.sum(), logits)
     assert not bool(grad[1::2].any()), f"the gradient of ignored rows is {grad}"
@@ -251,8 +251,8 @@ def _losses_alone(function: Callable[..., Tensor], device: str) -> None:
         target = torch.arange(rows, device=device)
         for options in ({"reduction": "none"}, {"label_smoothing": 0.1}):
             alone = function(logits, target, **options)
-            beside = function(logits.detach().requires_grad_(), target, **options).detach()
-            assert torch.equal(alone, beside), f"losses of {columns} columns of {dtype} differ with {options}"
+            with_gradient = function(logits.detach().requires_grad_(), target, **options).detach()
+            assert torch.equal(alone, with_gradient), f"losses of {columns} columns of {dtype} differ with {options}"
 
 
 def _backward_again(function: Callable[..., Tensor], device: str) -> None:

@@ -172,7 +172,7 @@ spec = Spec(
     results=(
         Result(
             tie=_as_in_its_own_dtype,
-            reason="the exact reference rounds in float64: a float32 number near an edge is then in the bin beside",
+            reason="the exact reference rounds in float64: a float32 number near an edge may then be in the next bin",
         ),
     ),
     samples=[

@@ -85,7 +85,7 @@ def _unusual_rows(function: _Function, device: str) -> None:
         assert float(scale[0]) == 1 and math.isnan(scale[1]) and float(scale[2]) == math.inf, f"{where}: {scale}"
         assert not bool(q[:3].any()), f"{where}: q of zeros, nan or inf is not 0"
         assert not rounds_to_0 or (float(scale[3]) == 1 and not bool(q[3].any())), f"{where}: {scale[3]}, {q[3]}"
-        assert bool((q[4] == 127).all()), f"{where}: rows beside these change"
+        assert bool((q[4] == 127).all()), f"{where}: other rows change"
     q, scale = function(torch.tensor([1e300, 1.0], dtype=torch.float64, device=device))
     assert float(scale) == math.inf and not bool(q.any()), f"a scale beyond float32 is {float(scale)}, q is {q}"
     for shape in ((0, 3), (3, 0), (2, 0, 3), (0,)):

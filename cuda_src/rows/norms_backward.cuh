@@ -408,8 +408,8 @@ __device__ __forceinline__ V sum_by_pairs(V (&values)[N]) {
 // Adds `count` parts, each with as many numbers as there are columns, four columns per thread. Blocks with blockIdx.y =
 // 0 write `first`, those with 1 `second`.
 //
-// Its blocks are small, so that one fits beside a block of the kernel above: if set up `early`, they begin as soon as
-// that kernel has ended, and the next kernel in the stream may be set up in turn.
+// Its blocks are small, so that one fits on a multiprocessor with a block of the kernel above: if set up `early`, they
+// begin as soon as that kernel has ended, and the next kernel in the stream may be set up in turn.
 inline constexpr int add_parts_block = 128, add_parts_registers = 48, add_parts_columns = 16;
 template <class T>
 __global__ void __launch_bounds__(add_parts_block, 65536 / (add_parts_registers * add_parts_block))

@@ -36,8 +36,8 @@ def verdicts(found: Sequence[Figure]) -> str:
     return align(rows)
 
 
-def write(path: Path, found: Sequence[Figure], **beside: Any) -> None:
+def write(path: Path, found: Sequence[Figure], **extra: Any) -> None:
     """The figures as JSON, after other data to be kept: the environment, and their inputs."""
-    content = beside | {"figures": [{**asdict(figure), "met": figure.met} for figure in found]}
+    content = extra | {"figures": [{**asdict(figure), "met": figure.met} for figure in found]}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

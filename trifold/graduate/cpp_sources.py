@@ -44,8 +44,8 @@ def own_sources(files: OpFiles) -> tuple[Path, ...]:
             continue
         found[source] = None
         for name in included(source):
-            beside = (Path(os.path.normpath(place / name)) for place in (source.parent, folder))
-            path = next((path for path in beside if path.is_file()), None)
+            candidates = (Path(os.path.normpath(place / name)) for place in (source.parent, folder))
+            path = next((path for path in candidates if path.is_file()), None)
             if path is None:  # of trifold, CUDA, torch or the system
                 continue
             if not path.is_relative_to(folder):

@@ -237,9 +237,9 @@ def _require_certificate(
         )
     folder = f"{package}/sources"
     wanted = {f"{folder}/cuda_src/{op}.cu", f"{folder}/cuda_src/{op}.cuh", f"{folder}/ports/{op}.py"}
-    beside = set(shipped.values()) - wanted  # files that its C++ includes, and its port imports
+    included = set(shipped.values()) - wanted  # files that its C++ includes, and its port imports
     if not wanted <= set(shipped.values()) or not all(
-        place.startswith((f"{folder}/cuda_src/", f"{folder}/ports/_")) for place in beside
+        place.startswith((f"{folder}/cuda_src/", f"{folder}/ports/_")) for place in included
     ):
         raise GraduationError(
             f"the wheel does not have the sources of {op}: {', '.join(sorted(wanted))}", _BUILD_IT_AGAIN
@@ -248,7 +248,7 @@ def _require_certificate(
         if archive.sha256(files[place]) != certificate["sources"].get(path):
             raise GraduationError(f"{place} is not the {path} that the certificate of {op} is for", _BUILD_IT_AGAIN)
     ports = f"{folder}/ports/"
-    shared = {place: PurePosixPath(place.removeprefix(ports)) for place in beside if place.startswith(ports)}
+    shared = {place: PurePosixPath(place.removeprefix(ports)) for place in included if place.startswith(ports)}
     expected = {
         str(name): SharedFile(Path(place), files[place].decode(), name).packaged(shared.values())
         for place, name in shared.items()

@@ -209,7 +209,7 @@ class TensorCase:
 
 @dataclass(frozen=True)
 class IndexCase:
-    """Indices to create: an argument of an op beside its floating tensors, such as the class of each row.
+    """Indices to create: an argument in addition to floating tensors, such as the class of each row.
 
     Attributes:
         shape: of the tensor.

@@ -39,9 +39,9 @@ class Tape:
             values = [value_of(argument) for argument in arguments]
             everything = [*values, *self.more(*values)]
             memories = self._memories([value for value in everything if isinstance(value, np.ndarray)])
-            arguments = [_argument(value, memories) for value in everything]
-            numbers = " ".join(map(str, [*shape, len(arguments)]))
-            self.lines.append(f"launch {self.name.replace(' ', ',')} {numbers} {' '.join(arguments)}")
+            texts = [_argument(value, memories) for value in everything]
+            numbers = " ".join(map(str, [*shape, len(texts)]))
+            self.lines.append(f"launch {self.name.replace(' ', ',')} {numbers} {' '.join(texts)}")
 
         return launch
 

@@ -176,7 +176,7 @@ WITHOUT_TWIN: dict[str, tuple[str, ...]] = {
         "tail_sum_after_early_return",
     ),
     "a negative index counts from the end in Python alone": ("ring_difference",),
-    "an array's second axis has bounds of its own in Python alone: the twin reads the next row": (
+    "only in Python does an array's second axis have bounds: the twin reads the next row": (
         "scale_and_shift_tensors_by_the_base_shape",
         "laplacian_with_guard_of_another_axis",
     ),

@@ -58,10 +58,10 @@ def engine_name(digest: str) -> str:
     return f"{ENGINE_PREFIX}{digest}.so"
 
 
-def needs(library: SharedLibrary, beside: Collection[str] = ()) -> tuple[Needs, tuple[str, ...]]:
+def needs(library: SharedLibrary, provided: Collection[str] = ()) -> tuple[Needs, tuple[str, ...]]:
     """What ``library`` needs, and the symbols, or versions of a library, that none of the permitted ones provides.
 
-    ``beside`` are the symbols of the libraries in the same folder.
+    ``provided`` are the symbols of the libraries in the same folder.
     """
     shims = 0
     cuda: int | None = None
@@ -72,7 +72,7 @@ def needs(library: SharedLibrary, beside: Collection[str] = ()) -> tuple[Needs, 
             cuda = int(runtime[1])
         elif symbol.name in _SHIMS:
             shims += 1
-        elif not (symbol.weak or symbol.name in beside or (symbol.version and _SYSTEM.fullmatch(symbol.library))):
+        elif not (symbol.weak or symbol.name in provided or (symbol.version and _SYSTEM.fullmatch(symbol.library))):
             foreign.append(symbol.name)
     versions = [version for name, version in library.versions if _SYSTEM.fullmatch(name)]
     known = {version: glibc for version in versions if (glibc := _glibc_beside(version)) is not None}

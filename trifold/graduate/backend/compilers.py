@@ -170,16 +170,16 @@ class _Workshop:
         torch_libraries: Iterable[str],
         objects: Sequence[Path],
         flags: Sequence[str],
-        beside: Library | None = None,
+        companion: Library | None = None,
     ) -> Library:
-        """Link ``objects``; symbols that ``beside`` defines may stay undefined."""
+        """Link ``objects``; symbols that ``companion`` defines may stay undefined."""
         made, script = self.folder / name, self.folder / f"{name}.map"
         script.write_text(exports)
         stand_ins = [self._stand_in(library) for library in torch_libraries]
         rules = ("-shared", "-s", "-Wl,--gc-sections", "-Wl,--build-id=none", f"-Wl,--version-script={script}")
         self._run(self.gxx, *rules, "-Wl,--no-as-needed", *objects, *stand_ins, *flags, "-o", made)
         library = SharedLibrary.read(made)
-        found, foreign = abi.needs(library, beside.defined if beside is not None else ())
+        found, foreign = abi.needs(library, companion.defined if companion is not None else ())
         if foreign:
             raise BuildError(
                 f"{name} needs {', '.join(self._readable(foreign))}, which neither torch {abi.FLOOR}'s stable ABI nor "
