@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 from tests.drawn_specs import HereProcess
@@ -12,7 +13,7 @@ from trifold.implementation import reference
 from trifold.spec import Call, Limits, TensorCase
 from trifold.spec.load import load_spec
 from trifold.verification.cell import Cell, Remote, Search
-from trifold.verification.checks.differentiation import RightGradients, gradient_scales
+from trifold.verification.checks.differentiation import RightGradients, gradient_scales, upstream_gradient
 
 
 def _cell(op: str) -> Cell:
@@ -35,3 +36,24 @@ def test_the_scale_of_a_softmax_whose_row_has_minus_inf_is_a_number() -> None:
     assert scale is not None
     assert bool(scale.isfinite().all())
     assert bool((call.arguments("cpu")[0][0] == -torch.inf).any())
+
+
+@pytest.mark.parametrize(
+    ("shape", "stride", "offset"),
+    [
+        ((4, 4), (0, 0), 0),
+        ((13,), (0,), 0),
+        ((5, 4), (1, 5), 0),
+        ((9, 9), (12, 1), 3),
+        ((4, 6), (6, 1), 0),
+        ((2, 3, 4), (12, 4, 1), 0),
+        ((11,), (2,), 1),
+        ((65, 65), (0, 1), 0),
+        ((63, 105), (105, 1), 0),
+    ],
+)
+def test_an_upstream_gradient_is_contiguous_expanded_transposed_or_a_part(
+    shape: tuple[int, ...], stride: tuple[int, ...], offset: int
+) -> None:
+    grad = upstream_gradient(torch.empty(shape), torch.float32, 1)
+    assert (tuple(grad.shape), grad.stride(), grad.storage_offset()) == (shape, stride, offset)

@@ -177,19 +177,35 @@ GRADIENTS = (
         implementation="prototype",
     ),
     Wrong(
-        name="no gradient in the tails",
-        why="an approximation that is cut off where the result is almost 0 or 1, of which normal numbers have none",
+        name="a factor is cut off at 10,000",
+        why="against infinities, of which tests with normal numbers have none",
+        op="mul",
+        edits=edits(
+            "prototype",
+            (
+                "grad_x[i] = grad[i] * y[i]",
+                "grad_x[i] = grad[i] * (y[i] if not (10000 < abs(y[i]) < math.inf) else 10000)",
+            ),
+            ("from numba import cuda", "import math\n\nfrom numba import cuda"),
+        ),
+        row="gradients",
+        implementation="prototype",
+        message="where the exact one is",
+    ),
+    Wrong(
+        name="a gradient that is 5% off in the tails",
+        why="an approximation that was fitted where most numbers lie",
         op="sigmoid",
         edits=edits(
             "prototype",
             (
                 "grad_x[i] = grad_y[i] * ((1 - y[i]) * y[i])",
-                "grad_x[i] = grad_y[i] * ((1 - y[i]) * y[i]) * (0 if y[i] < 0.001 else 1)",
+                "grad_x[i] = grad_y[i] * ((1 - y[i]) * y[i]) * (0.95 if y[i] < 0.003 else 1)",
             ),
         ),
         row="gradients",
         implementation="prototype",
-        message="where the exact one is",
+        message="elements differ",
     ),
     Wrong(
         name="an infinite gradient loses its sign",

@@ -98,4 +98,22 @@ SURROUNDINGS = (
         implementation="prototype",
         message="whether the kernels are checked shows in the result",
     ),
+    Wrong(
+        name="one workspace for all calls",
+        why="an allocation is saved; calls in two streams, or of two threads, share it",
+        op="rms_norm",
+        edits=edits(
+            "rows/norms_backward.h",
+            (
+                "  const Tensor parts = empty_strided(like, {wanted ? sums.numbers() : 0}, {1}, compute_dtype(like));",
+                "  static Tensor kept = empty_strided(like, {1}, {1}, compute_dtype(like));\n"
+                "  if (kept.numel() < sums.numbers())\n"
+                "    kept = empty_strided(like, {sums.numbers()}, {1}, compute_dtype(like));\n"
+                "  const Tensor parts = kept;",
+            ),
+        ),
+        row="repeatable",
+        implementation="port",
+        missed="calls come one after the other, and nobody counts the memory that the op allocates and keeps",
+    ),
 )
