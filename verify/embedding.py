@@ -11,6 +11,7 @@ from torch import Tensor
 
 from trifold.spec import (
     DTYPES,
+    LAYOUTS,
     ROW_LAYOUTS,
     BadCall,
     Benchmark,
@@ -33,8 +34,7 @@ from trifold.spec.case import Layout
 
 # One column, around 16-byte vectors, a warp, and a warp's vectors of each dtype; none.
 _COLUMNS = (1, 2, 3, 4, 8, 16, 17, 33, 64, 100, 128, 256, 257, 520, 1030, 0)
-_INDEX_LAYOUTS: tuple[Layout, ...] = ("contiguous", "offset", "transposed", "sliced", "expanded")
-# Replace an index. The lower 32 bits of the last two are valid rows.
+# Instead of an index. Of the last two, the lower 32 bits are those of a row that there is.
 _NO_ROWS = (-1, 2**32, 1 - 2**32)
 
 
@@ -47,7 +47,7 @@ def _calls(draw: st.DrawFn, limits: Limits) -> Call:
     if draw(st.booleans()):
         vocabulary, positions = positions, vocabulary
     shape = draw(st.sampled_from(_shapes_of(positions)))
-    layout = draw(st.sampled_from(_INDEX_LAYOUTS))
+    layout = draw(st.sampled_from(LAYOUTS))
     offset, dim = draw(places(shape, layout))
     instead = draw(st.sampled_from((None, None, None, vocabulary, *_NO_ROWS)))
     indices = IndexCase(shape, max(vocabulary, 1), instead, layout, draw(st.integers(0, 2**16)), offset, dim)

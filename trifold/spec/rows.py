@@ -131,7 +131,7 @@ def row_edges(count: int, *, columns: Sequence[int] = (1, 33, 256, 1024, 1025)) 
         TensorCase((2, 3, 8), layout="outermost", dim=1),
         TensorCase((2, 3, 8), layout="innermost", dim=1),
         TensorCase((2, 3, 8), layout="narrowed", dim=1),
-        TensorCase((2, 1, 3, 1, 2, 8), layout="narrowed", dim=2),
+        TensorCase((2, 1, 3, 1, 2, 1, 1, 2, 1, 8), layout="narrowed", dim=2),
     ]
     return tuple(
         Call((first, *(replace(first, fill="normal", seed=seed) for seed in range(1, count))))

@@ -209,7 +209,7 @@ def elementwise(count: int) -> Strategy:
 def _orders(count: int) -> Iterator[tuple[TensorCase, ...]]:
     """Tensors of which one is in another order in memory than the others, or cannot be taken for one of fewer
     dimensions."""
-    cube, many = TensorCase((2, 3, 4)), TensorCase((2, 1, 3, 2, 1, 2))
+    cube, many = TensorCase((2, 3, 4)), TensorCase((2, 1, 3, 1, 2, 1, 1, 2, 1, 2))
     for place in (
         *(replace(cube, layout="outermost", dim=1), replace(cube, layout="innermost", dim=1)),
         *(replace(cube, layout="narrowed", dim=1), replace(many, layout="outermost", dim=2)),
