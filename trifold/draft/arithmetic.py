@@ -160,6 +160,8 @@ class Arithmetic:
         natural = self._natural(left, right, operator)[0]
         if natural == wanted:
             return left, right
+        if operator in ("&", "|", "^") and natural == types.uint64 and fits(interval, natural):
+            return left, right  # the same bits
         nonnegative = all(operand.interval is not None and operand.interval[0] >= 0 for operand in (left, right))
         if natural.bitwidth < 64 and fits(interval, natural) and (natural.signed or nonnegative):
             return left, right

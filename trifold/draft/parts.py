@@ -15,6 +15,8 @@ from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Type
 from trifold.draft.tuples import Tuples
 
+_EXACT_IN_HALF = 2**8  # bfloat16 has eight binary digits
+
 
 class Parts(Tuples):
     """Mixed into the statements."""
@@ -123,6 +125,8 @@ class Parts(Tuples):
         if isinstance(value, cpp.Ternary) and _is_loaded(value.chosen, value.otherwise):
             parts = (self._as_stored(each, stored, kind) for each in (value.chosen, value.otherwise))
             return cpp.Ternary(value.test, *parts)
+        if isinstance(value, cpp.Literal) and float(value.value).is_integer() and abs(value.value) <= _EXACT_IN_HALF:
+            return cpp.Cast(stored, cpp.Literal(f"{float(value.value)!r}f", value.value))
         return cpp.Cast(stored, value if value.type == kind else self.numbers.convert(value, kind))
 
 

@@ -45,7 +45,8 @@ def _print(node: cpp.Expr) -> tuple[str, int]:
             return op + (f"({inner})" if inner.startswith(op) else inner), _PREFIX
         case cpp.Infix(operator=op, left=left, right=right):
             level = _PRECEDENCE[op]
-            return f"{_operand(left, op, level)} {op} {_operand(right, op, level + 1)}", level
+            again = isinstance(right, cpp.Infix) and right.operator == op and op in ("&&", "||")
+            return f"{_operand(left, op, level)} {op} {_operand(right, op, level if again else level + 1)}", level
         case cpp.Ternary(test=test, chosen=chosen, otherwise=otherwise):
             return f"{_within(test, 1)} ? {_within(chosen, 1)} : {_within(otherwise, _TERNARY)}", _TERNARY
         case cpp.CallTo(function=function, arguments=arguments):

@@ -175,6 +175,10 @@ class Views:
             return right
         return self.numbers.combine("*", left, right, self.each(types.int64), _times(left.interval, right.interval))
 
+    def _sum(self, left: cpp.Expr, right: cpp.Expr) -> cpp.Expr:
+        """Of two offsets."""
+        return self.numbers.combine("+", left, right, self.each(types.int64), _plus(left.interval, right.interval))
+
     def _whole(self, number: int) -> cpp.Literal:
         return cpp.Literal(str(number), number, type=self.each(types.int32), interval=(number, number))
 
@@ -222,7 +226,6 @@ class Views:
 
     def offset_of(self, array: Array, indices: list[cpp.Expr | None]) -> cpp.Expr | None:
         """The distance of an element from the first one."""
-        int64 = self.each(types.int64)
         total: cpp.Expr | None = None
         for dimension, value in enumerate(indices):
             if value is None:
@@ -232,7 +235,7 @@ class Views:
             if total is None or (isinstance(total, cpp.Literal) and total.value == 0):
                 total = value
             elif not (isinstance(value, cpp.Literal) and value.value == 0):
-                total = self.numbers.combine("+", total, value, int64, _plus(total.interval, value.interval))
+                total = self._sum(total, value)
         return total
 
     def _refuse_from_end(self, index: t.Expr) -> NoReturn:
@@ -275,9 +278,7 @@ class Views:
         match array.pointer:
             case cpp.Infix(operator="+", left=pointer, right=start):  # of a view that has no name
                 zero = isinstance(offset, cpp.Literal) and offset.value == 0
-                both = _plus(start.interval, offset.interval)
-                whole = start if zero else self.numbers.combine("+", start, offset, self.each(types.int64), both)
-                return cpp.Index(pointer, (whole,))
+                return cpp.Index(pointer, (start if zero else self._sum(start, offset),))
         return cpp.Index(array.pointer, (offset,))
 
     def _simulated(self, array: Array, indices: list[cpp.Expr | None], access: str) -> cpp.Expr:

@@ -89,7 +89,6 @@ __global__ void argmax_kernel(const T* x, int64_t x_stride, const int64_t* colum
 template <class T>
 __global__ void argmax_backward_kernel(const T* grad_values, const int64_t* indices, T* grad_x, int64_t grad_x_stride,
                                        int64_t rows, int64_t columns, int64_t share, int64_t team) {
-  using C = trifold::compute_t<T>;
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / team;
   const int lane = static_cast<int>(threadIdx.x % team);
   const int64_t begin = blockIdx.y * share;
@@ -97,5 +96,5 @@ __global__ void argmax_backward_kernel(const T* grad_values, const int64_t* indi
   const int64_t own = indices[row] - begin;
   const int64_t i_end = slice_length(columns, share);
   for (int64_t i = lane; i < i_end; i += team)
-    grad_x[row * grad_x_stride + (begin + i)] = i == own ? grad_values[row] : T(C(0.0));
+    grad_x[row * grad_x_stride + (begin + i)] = i == own ? grad_values[row] : T(0.0f);
 }

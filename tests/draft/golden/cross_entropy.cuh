@@ -139,9 +139,9 @@ __global__ void cross_entropy_kernel(const T* logits, int64_t logits_stride, con
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const int64_t target = targets[row];
     if (target == ignored) {
-      if (threadIdx.x == 0) losses[row] = T(C(0));
+      if (threadIdx.x == 0) losses[row] = T(0.0f);
       if (residual_length0 > 0) {
-        for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) residual[row * residual_stride + i] = T(C(0));
+        for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) residual[row * residual_stride + i] = T(0.0f);
       }
       continue;
     }
@@ -192,7 +192,7 @@ __global__ void cross_entropy_kernel2(const T* logits, int64_t logits_stride, co
     if (target == ignored) {
       if (threadIdx.x == 0) losses[row] = 0;
       if (residual_length0 > 0) {
-        for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) residual[row * residual_stride + i] = T(C(0));
+        for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) residual[row * residual_stride + i] = T(0.0f);
       }
       continue;
     }

@@ -43,7 +43,6 @@ template <class T>
 __global__ void scatter_add_backward_kernel(const T* grad, int64_t grad_stride0, int64_t grad_stride1,
                                             const int64_t* index, T* grad_source, int64_t grad_source_stride,
                                             int64_t rows, int64_t columns, int64_t size) {
-  using C = trifold::compute_t<T>;
   const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const int apart = blockDim.y;
   const int step = gridDim.y * apart * ROWS_A_THREAD;
@@ -54,7 +53,7 @@ __global__ void scatter_add_backward_kernel(const T* grad, int64_t grad_stride0,
       if (row < rows) {
         const int64_t place = index[row];
         grad_source[row * grad_source_stride + column] =
-            place >= 0 && place < size ? grad[place * grad_stride0 + column * grad_stride1] : T(C(0.0));
+            place >= 0 && place < size ? grad[place * grad_stride0 + column * grad_stride1] : T(0.0f);
       }
     }
   }

@@ -203,13 +203,12 @@ template <class T>
 __global__ void topk_backward_kernel(const T* grad_values, int64_t grad_values_stride, const int64_t* indices,
                                      int64_t indices_stride, T* grad_x, int64_t grad_x_stride, int64_t rows,
                                      int64_t columns, int64_t share, int64_t k, int64_t team) {
-  using C = trifold::compute_t<T>;
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / team;
   const int lane = static_cast<int>(threadIdx.x % team);
   const int64_t begin = blockIdx.y * share;
   const int64_t length = slice_length(columns, share);
   if (row < rows) {
-    for (int64_t i = lane; i < length; i += team) grad_x[row * grad_x_stride + (begin + i)] = T(C(0));
+    for (int64_t i = lane; i < length; i += team) grad_x[row * grad_x_stride + (begin + i)] = T(0.0f);
   }
   if (team > 32) {
     __syncthreads();
