@@ -40,7 +40,15 @@ _OTHER_TYPES = {
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _TWICE = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
 # PTX has constants here.
-_CONSTANTS = {("lop3", 4): "0x80", ("cp", 0): "0", ("cp", 1): "16", ("cp", 2): "16", ("discard", 1): "128"}
+_CONSTANTS = {
+    ("lop3", 4): "0x80",
+    ("cp", 0): "0",
+    ("cp", 1): "16",
+    ("cp", 2): "16",
+    ("discard", 1): "128",
+    ("applypriority", 1): "128",
+    ("setmaxnreg", 0): "64",
+}
 
 
 def instructions() -> Iterator[str]:

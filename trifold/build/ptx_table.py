@@ -97,6 +97,8 @@ prefetch{.global/local}.L1/L2/L2::evict_last/L2::evict_normal | [a]
 prefetchu.L1                                            | [a]
 prefetch{.param/const}.tensormap                        | [a]
 discard{.global}.L2                                     | [a], a
+applypriority{.global}.L2::evict_normal                 | [a], a
+setmaxnreg.inc/dec.sync.aligned.u32                     | a
 createpolicy.fractional.KEEP{.ELSE}.b64 | d, h?
 membar.cta/gl/sys                                       |
 fence{.sc/acq_rel/acquire/release}.SCOPE                |

@@ -34,8 +34,8 @@ _REGISTER_BITS = {"pred": 1, "f16x2": 32, "bf16x2": 32, "bf16": 16} | {
 
 # Opcodes with forms that the CPU lacks, and for which it has no similar form.
 _OPCODES = (
-    "alloca applypriority barrier bmsk brx call clusterlaunchcontrol cp fence getctarank "
-    "isspacep istypep lop3 mapa match mbarrier mma multimem pmevent red ret setmaxnreg shfl st stacksave "
+    "alloca barrier bmsk brx call clusterlaunchcontrol cp fence getctarank "
+    "isspacep istypep lop3 mapa match mbarrier mma multimem pmevent red ret shfl st stacksave "
     "stackrestore suld suq sured sust szext tcgen05 tensormap tex tld4 txq vabsdiff vadd vmad vmax vmin vote vset vshl "
     "vshr vsub wgmma wmma"
 )

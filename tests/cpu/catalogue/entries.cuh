@@ -67,7 +67,7 @@ inline void add_all(Entries& made) {
         lock_of_a_block_for_all, sums_by_compare_and_swap_of_other_widths, box_of_the_block_by_all_threads,
         box_of_the_block_but_one_side, pair_over_an_element_and_another, constant_written_through_a_pointer,
         fixed_constant_added_to, constants_read_through_a_pointer, memcpy_past_the_end, memcpy_of_whole_rows,
-        squares_but_the_last, squares, add_one>(made);
+        sum_of_eight_lanes_from_all, sum_of_eight_lanes, squares_but_the_last, squares, add_one>(made);
   }
   {
     using namespace reductions;

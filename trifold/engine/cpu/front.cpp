@@ -289,8 +289,10 @@ void HostFront::shuffle(engine::Warp& warp, uint32_t lanes) {
     thread.request.value = values[thread.request.source];
     gives_nothing = false;
   });
-  if (gives_nothing && checked_memory != nullptr) [[unlikely]]
-    shuffled_nothing(warp.lanes[std::countr_zero(lanes)]);
+  if (!gives_nothing || checked_memory == nullptr) [[likely]]
+    return;
+  const Thread& first = warp.lanes[std::countr_zero(lanes)];
+  if (warned_at_.insert(first.waiting_at).second) shuffled_nothing(first);
 }
 
 void HostFront::work_together(engine::Warp& warp) {

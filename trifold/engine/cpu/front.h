@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -150,6 +151,7 @@ class HostFront final : public engine::FrontEnd {
   engine::Block& next_block_of_ring();
   [[noreturn]] void end_launch();
 
+  std::set<engine::Site> warned_at_;  // shuffles of which one has given nothing
   struct HandedOver {
     Fiber* fiber;
     uint32_t thread;

@@ -316,7 +316,8 @@ std::string short_name(std::string name) {
     } while (depth != 0 && end > 0);
   }
   name.resize(end);
-  return name.substr(name.find_last_of(" :") + 1);
+  name.erase(0, name.find_last_of(" :") + 1);
+  return name == "operator" ? "operator()" : name;  // of a lambda
 }
 
 IndexedArray array_indexed_at(const char* file, int line, int column) {

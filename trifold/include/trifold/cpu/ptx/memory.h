@@ -299,6 +299,8 @@ template <class... M, class R>
 __forceinline__ void prefetch_(Address<R>) {}
 template <class... M, class R>
 __forceinline__ void prefetchu_(Address<R>) {}
+template <class... M, class R, class Size>
+__forceinline__ void applypriority_(Address<R>, Size) {}
 // The bytes are undefined until somebody writes them.
 template <class... M, class R, class Size>
 __forceinline__ void discard_(Address<R> address, Size size) {

@@ -220,4 +220,8 @@ inline void brkpt_(Line line = {}) {
   __brkpt(line);
 }
 
+// The CPU's registers are not a GPU's.
+template <class T, class... M, class Count>
+__forceinline__ void setmaxnreg_(Count) {}
+
 }  // namespace trifold::ptx
