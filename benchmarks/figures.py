@@ -3,8 +3,8 @@
     python benchmarks/figures.py            rewrite the figures of both documents, and the plots
     python benchmarks/figures.py --check    exit with 1 if a document does not say what the JSON files say
 
-The JSON files are those that ``trifold bench --json`` wrote. docs/performance.md has a line for each op, pass and
-dtype, figures.md each case and each target. In both, the figures stand between two comments.
+The JSON files are written by ``trifold bench --json``. docs/performance.md has a line for each op, pass and dtype,
+figures.md one for each case and each target. In both, the figures are between two comments.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ PLOT = "figures.png"
 
 
 def results_in(folder: Path) -> list[tuple[Path, Results]]:
-    """Each JSON file of ``folder``, by name."""
+    """Return each JSON file of ``folder``, by name."""
     return [(path, Results.read(path)) for path in sorted(folder.glob("*.json"))]
 
 
 def summary(results: Sequence[tuple[Path, Results]], states: dict[str, State]) -> str:
-    """What ``DOCUMENT`` says: a line for each op, pass and dtype; empty where there are no results.
+    """Return the figures of ``DOCUMENT``: a line for each op, pass and dtype; empty if there are no results.
 
     ``states``: of the records, by name.
     """
@@ -52,7 +52,7 @@ def summary(results: Sequence[tuple[Path, Results]], states: dict[str, State]) -
 
 
 def block(results: Sequence[tuple[Path, Results]], states: dict[str, State]) -> str:
-    """What ``TABLES`` says: each case and each target. Arguments and result as of :func:`summary`."""
+    """Return the figures of ``TABLES``: each case and each target. Arguments and result as of :func:`summary`."""
     parts = []
     drawn = False
     for path, one in results:
@@ -76,7 +76,7 @@ def _source(path: Path, results: Results) -> str:
 
 
 def _between(parts: Sequence[str], states: dict[str, State]) -> str:
-    """The text between the two comments."""
+    """Return the text between the two comments."""
     from benchmarks.records import marked
 
     return marked("\n" + "\n\n".join(parts) + "\n", states) if parts else ""
@@ -86,7 +86,7 @@ _RANGES = ("op", "cases", "of the roofline", "at the largest", "× eager", "× t
 
 
 def _range(table: Sequence[Row]) -> tuple[str, ...] | None:
-    """The least and the largest ratio over a table's cases; the roofline's also of the case that moves most bytes."""
+    """The least and the largest ratio of a table's cases; for the roofline also that of the one that moves most bytes."""
     ours = [row for row in table if row.competitor == PORT and row.seconds]
     if not ours:
         return None
@@ -114,7 +114,7 @@ _HEAD = ("op", "timed by", "case", "port", "GB/s", "of the roofline", "× eager"
 
 
 def _speeds(table: Sequence[Row]) -> list[tuple[str, ...]]:
-    """The largest case of a table, and the geometric mean over all where there are several."""
+    """The largest case of a table, and the geometric mean over all if there are several."""
     ours = [row for row in table if row.competitor == PORT and row.seconds]
     if not ours:
         return []
@@ -163,7 +163,7 @@ def _times(value: Estimate | None) -> str:
 
 
 def _spread(value: Estimate) -> str:
-    """Half of the 95% interval, as a part of the value."""
+    """Half of the 95% interval, relative to the value."""
     return "" if value.spread is None else f" ±{value.spread:.1%}"
 
 
@@ -191,10 +191,10 @@ def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def with_block(document: str, text: str, name: str = DOCUMENT) -> str:
-    """``document``, of that name, with ``text`` between the two comments.
+    """Return ``document``, of that name, with ``text`` between the two comments.
 
     Raises:
-        ValueError: one of the comments is missing, or they stand in the wrong order.
+        ValueError: one of the comments is missing, or they are in the wrong order.
     """
     before, begin, rest = document.partition(BEGIN)
     _, end, after = rest.partition(END)

@@ -1,11 +1,11 @@
-"""What a graduated wheel costs: its import beyond torch's, and the host time of a call beside the JIT-built port's.
+"""The cost of a graduated wheel: its import beyond torch's, and the host time of a call compared to the JIT-built port.
 
     trifold graduate sigmoid mul --out out --allow-unverified cuda
     python benchmarks/graduated.py out/dist/*.whl --json benchmarks/results/graduated/cpu.json
 
-Both are called in one process, turn by turn, in readings of a few milliseconds, so that what else the machine does
-affects both; the figure is the median of the ratios of neighbouring readings. The import is timed in fresh
-processes, after torch's own. Exit status 1 where a target is missed.
+Both are called in one process, in turn, in readings of a few milliseconds, so that other load on the machine affects
+both; the figure is the median of the ratios of neighbouring readings. The import is timed in fresh processes, after
+torch's own. Exit status 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ Call = Callable[[], object]
 
 
 def import_ms(wheel: Path, package: str, times: int = 9) -> float:
-    """The time of ``import package`` after ``import torch``, in milliseconds: the least of several fresh processes.
+    """Return the time of ``import package`` after ``import torch``, in milliseconds: the least of several fresh
+    processes.
 
-    The others waited for the disk, or for what else the machine does.
+    The other processes waited for the disk, or for other programs.
     """
     with fresh_environment() as place:
         place.install(wheel.resolve())
@@ -75,7 +76,7 @@ def calls(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapp
 
 
 def ratio(ours: Call, theirs: Call) -> dict[str, float]:
-    """The time of ``ours`` over that of ``theirs``, and both in microseconds."""
+    """Return the time of ``ours`` divided by that of ``theirs``, and both in microseconds."""
     number = max(1, int(_READING_S / max(_reading(theirs, 200), 1e-7)))
     pairs = []
     for turn in range(_READINGS):

@@ -1,6 +1,6 @@
-// What kernels cost on the CPU: a thread at a barrier, in an elementwise kernel, blocks on two cores, and, where this
-// is compiled with checks, an access of memory, its shadow, and what is left of a launch. Prints lines
-// "name<TAB>number"; benchmarks/host.py compiles it, runs it, and says what was asked for.
+// The cost of kernels on the CPU: of a thread at a barrier and in an elementwise kernel, of blocks on two cores, and,
+// if compiled with checks, of a memory access, of its shadow memory, and the memory that a launch leaves allocated.
+// Prints lines "name<TAB>number"; benchmarks/host.py compiles it, runs it, and compares the numbers with the targets.
 #include <trifold/launch.cuh>
 
 #include <sys/resource.h>
@@ -34,7 +34,7 @@ __global__ void bytes_kernel(const uint8_t* x, uint8_t* y, int64_t n) {
   if (i < n) y[i] = x[i];
 }
 
-// Each block sums its part: log2(256) barriers a thread.
+// Each block sums its part: log2(256) barriers per thread.
 __global__ void sums_kernel(const float* x, float* y) {
   __shared__ float sums[trifold::threads_per_block];
   const int t = threadIdx.x;
@@ -57,7 +57,7 @@ double nanoseconds(clockid_t clock) {
   return 1e9 * static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec);
 }
 
-// Nanoseconds: the least of several runs. Of one core, the processor's time: another program's share does not count.
+// Nanoseconds: the least of several runs. On one core, CPU time, so that other programs do not count.
 template <class F>
 double fastest(F run, int times = repeats, clockid_t clock = CLOCK_THREAD_CPUTIME_ID) {
   double best = std::numeric_limits<double>::infinity();
@@ -74,14 +74,14 @@ void barriers(const char* name, int threads) {
   print(name, best / rounds / threads);
 }
 
-// Blocks in two halves, as torch's pool of threads runs them; here with the threads' start, 20 µs.
+// Runs the blocks in two halves, as torch's thread pool does; includes the start of the threads, 20 µs.
 void on_two_cores(int64_t count, void (*body)(int64_t, int64_t, void*), void* context) {
   std::thread other(body, count / 2, count, context);
   body(0, count / 2, context);
   other.join();
 }
 
-// How many times as fast on two cores: of launches in pairs, the best of each.
+// Speedup of two cores: of pairs of launches, the best.
 template <class F>
 double speedup(F run) {
   const auto on_one_core = trifold::parallel_for;
@@ -132,7 +132,7 @@ void shadow(const char* name) {
   print(name, (peak_bytes() - before) / (2 * bytes));
 }
 
-// KiB that the process has grown by over a thousand launches, after a few that fill what is kept.
+// Growth of the process in KiB over a thousand launches, after a few that fill the caches.
 template <class F>
 void growth(const char* name, F launch) {
   for (int i = 0; i < 100; ++i) launch();

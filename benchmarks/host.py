@@ -1,11 +1,11 @@
-"""Kernels in C++ on the CPU: what a thread, a barrier, a checked access, a build and a cached load cost.
+"""C++ kernels on the CPU: the cost of a thread, a barrier, a checked access, a build and a cached load.
 
     python benchmarks/host.py [--json FILE]
 
-Prints what was asked for and what was measured; exits with 1 if a figure is missed. Takes about a minute, most of it in
-g++. The program that measures the kernels runs several times and the best counts, since other work on the machine only
-lengthens a time; and times are the processor's, but for those of two cores and of loads. The machine's load before and
-after is in the JSON. Builds and loads are those of the largest op, normal_sample, in a cache of their own.
+Prints targets and measurements; exits with 1 if a target is missed. Takes about a minute, most of it in g++. The
+program that measures the kernels runs several times and the best counts, since other work on the machine only lengthens
+a time; times are CPU times, except those of two cores and of loads. The machine's load before and after is in the JSON.
+Builds and loads are those of the largest op, normal_sample, in a separate cache.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Measured = dict[str, float]
 
 
 def figures(unchecked: Measured, checked: Measured, build: Measured, cluster: float, copy: float) -> list[Figure]:
-    """What is asked for, and what was measured."""
+    """Compare the measurements with the targets."""
     return [
         Figure("a thread's barrier, 128 threads", 10, unchecked["barrier 128"], "ns"),
         Figure("a thread's barrier, 1024 threads", 20, unchecked["barrier 1024"], "ns"),
@@ -53,7 +53,7 @@ def figures(unchecked: Measured, checked: Measured, build: Measured, cluster: fl
 
 
 def measure_kernels(flags: tuple[str, ...], folder: Path) -> Measured:
-    """The best of what the program prints in several runs when it is compiled with these flags."""
+    """Return the best of the program's figures in several runs when it is compiled with these flags."""
     from trifold import installed
     from trifold.build import sources, toolchain
 
@@ -61,7 +61,7 @@ def measure_kernels(flags: tuple[str, ...], folder: Path) -> Measured:
     compiler = str(toolchain.find_gxx())
     compilation = [compiler, "-std=c++20", *flags, f"-I{sources.INCLUDE_ROOT}", "-c", str(SOURCE)]
     subprocess.run([*compilation, "-o", f"{program}.o"], check=True)
-    # Without -fsanitize at the link, so that libtsan stays out.
+    # Link without -fsanitize, which would add libtsan.
     link = [compiler, f"{program}.o", str(library), f"-Wl,-rpath,{library.parent}", "-pthread"]
     subprocess.run([*link, "-o", str(program)], check=True)
     best: Measured = {}
@@ -83,7 +83,7 @@ __global__ void __cluster_dims__(4) of_cluster(int count) {
 
 
 def measure_cluster_barrier() -> float:
-    """What a barrier of a cluster costs, in those of a block in the same launch.
+    """Return the cost of a barrier of a cluster, relative to one of a block in the same launch.
 
     A raw kernel, since blocks that wait for each other need a shared library."""
     from trifold.cpu import RawKernel
@@ -125,7 +125,7 @@ __global__ void by_copy(const float4* x, float* y, int count) {
 
 
 def measure_copy() -> float:
-    """What a cp.async of 16 bytes costs with checks, its wait included, in loads and stores of as much."""
+    """Return the cost of a cp.async of 16 bytes with checks and its wait, relative to a load and a store of 16 bytes."""
     import numpy as np
 
     from trifold.cpu import RawKernel
@@ -144,7 +144,7 @@ def measure_copy() -> float:
 
 
 def measure_build() -> Measured:
-    """Seconds of a first build, and of a load in a process that finds the library in the cache."""
+    """Return the seconds of a first build, and of a load in a process that finds the library in the cache."""
     found: Measured = {}
     with tempfile.TemporaryDirectory() as cache:
         for suffix in ("", " with checks"):
@@ -166,9 +166,9 @@ def _run_child(step: str, suffix: str, cache: str) -> float:
 
 
 def _child(step: str) -> None:
-    """Build the op and, where that is cached, load it; print the seconds. torch is imported before.
+    """Build the op, or load it if it is cached; print the seconds. torch is imported before.
 
-    A build's seconds are the processor's, of this process and the compilers: one runs after the other.
+    For a build these are CPU seconds, of this process and the compilers, which run one after the other.
     """
     import torch  # noqa: F401
 
@@ -185,7 +185,7 @@ def _child(step: str) -> None:
 
 
 def _processor_seconds() -> float:
-    """Of this process and of those that it started and that have ended."""
+    """CPU seconds of this process and of its children that have ended."""
     return sum(os.times()[:4])
 
 

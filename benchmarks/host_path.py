@@ -1,13 +1,13 @@
-"""Row ops on the CPU: what a call costs beside its kernels, and how that compares with torch's own op.
+"""Row ops on the CPU: the cost of a call without its kernels, compared with torch's own op.
 
     python benchmarks/host_path.py [--json FILE]
 
 Kernels on the CPU are simulated, which takes a hundred times as long as the call around them. So they are left out: a
-library that is loaded before all others has the function that runs a kernel's blocks, and runs none. What is left a
-GPU's host does, too: Python, dispatcher, autograd, the binding's checks, and new tensors; but launches cost it more.
-torch's ops do their work, which takes 1 to 4 µs of their time.
+preloaded library replaces the function that runs a kernel's blocks with one that does nothing. The rest is the host
+work of a call on a GPU too (Python, dispatcher, autograd, the binding's checks, new tensors), except that launches
+there cost more. torch's ops do their work, which is 1 to 4 µs of their time.
 
-Prints what is asked for, and what was measured; exits with 1 if a figure is missed. Takes half a minute.
+Prints targets and measurements; exits with 1 if a target is missed. Takes half a minute.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ void run_blocks(const Kernel&, Registers, int64_t, int64_t) {}
 
 
 def library_without_kernels(folder: Path) -> Path:
-    """A library whose kernels do nothing, made in ``folder``."""
+    """Build a library whose kernels do nothing in ``folder``."""
     source, library = folder / "no_kernels.cpp", folder / "no_kernels.so"
     source.write_text(_NO_KERNELS, encoding="utf-8")
     flags = ("-std=c++20", "-O2", "-shared", "-fPIC", f"-I{sources.INCLUDE_ROOT}")
@@ -59,7 +59,7 @@ def library_without_kernels(folder: Path) -> Path:
 
 
 def without_kernels(arguments: list[str]) -> int:
-    """Run this program again with ``arguments`` and with kernels that do nothing; its exit status."""
+    """Run this program again with ``arguments`` and with kernels that do nothing; return its exit status."""
     with tempfile.TemporaryDirectory() as folder:
         library = library_without_kernels(Path(folder))
         preload = os.pathsep.join(filter(None, (str(library), os.environ.get("LD_PRELOAD"))))

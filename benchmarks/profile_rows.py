@@ -1,10 +1,10 @@
-"""What Nsight Compute says of the row ops' kernels on a GPU: what is busy, and what is waited for.
+"""Nsight Compute's figures of the row ops' kernels on a GPU: utilization and reasons of stalls.
 
     python benchmarks/profile_rows.py --json FILE
 
-Runs itself under ``ncu``, with the clocks as they are, and writes one entry for each kernel: its time, the share of the
-memory's rate and of the issue slots, the warps there are of those that fit, registers a thread, and the three reasons
-why warps wait that cost most, in cycles an instruction. Takes half a minute.
+Runs itself under ``ncu``, without locking the clocks, and writes one entry for each kernel: its time, the percentage of
+the memory's rate and of the issue slots, its occupancy in warps, registers per thread, and the three largest reasons of
+stalls, in cycles per instruction. Takes half a minute.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SHAPES: dict[int, tuple[int, int]] = {
         *((8192, 32000), (4096, 131072)),
     )
 }
-# The columns whose kernels are looked at, for each pass.
+# The numbers of columns at which kernels are profiled, for each pass.
 LOOKED_AT: dict[str, tuple[int, ...]] = {
     "softmax forward": (4096, 65536, 262144),
     "softmax backward": (65536, 262144),
@@ -68,8 +68,8 @@ class Profile:
         what: pass, shape and dtype.
         microseconds: its time, with cold caches.
         memory, issued, warps: percent of the memory's rate, of the issue slots, of the warps that fit.
-        registers: of a thread.
-        stalls: cycles that a warp waits for each reason between two instructions, the longest three.
+        registers: per thread.
+        stalls: cycles that a warp waits between two instructions, for the three largest reasons.
     """
 
     kernel: str
@@ -110,7 +110,7 @@ def calls(which: str, rows: int, columns: int, dtype: torch.dtype) -> Callable[[
 
 
 def profiled() -> None:
-    """Each pass once, warm, between a start and a stop of the profiler; says before which it is."""
+    """Run each pass once, warm, between a start and a stop of the profiler; print its name before it."""
     runtime: Any = torch.cuda.cudart()
     for dtype in (torch.float32, torch.bfloat16):
         for which, lengths in LOOKED_AT.items():

@@ -1,14 +1,14 @@
-"""The records in benchmarks/results/: which are of the sources in the tree, and what measures the others anew.
+"""The records in benchmarks/results/: which are current, and the commands that measure the stale ones again.
 
-    python benchmarks/records.py list              each record: current or stale, of which commit, what measures it
-    python benchmarks/records.py measure           run what measures the stale ones that this machine can measure
-    python benchmarks/records.py mark              say in README and docs which quoted records are stale
-    python benchmarks/records.py stamp RECORD...   write the sources of a record's commit, out of git, into it
+    python benchmarks/records.py list              each record: current or stale, its commit, its commands if stale
+    python benchmarks/records.py measure           run the commands of the stale records that this machine can measure
+    python benchmarks/records.py mark              mark quoted records as stale or current in README and docs
+    python benchmarks/records.py stamp RECORD...   write the sources of a record's commit, from git, into the record
 
-A record is current where the sources that it names (trifold/record_sources.py) are those in the tree. ``measure``
-starts nothing after ``--seconds``, and ends what then runs: the same command goes on, on this machine or on another one
-with benchmarks/results/ of the first, where ``unfinished/`` has what is not whole yet. Exit status 3: there is more to
-do. A page that quotes a stale record says so after its path, in the words that ``mark`` writes; a test looks for them.
+A record is current if the sources that it lists (trifold/record_sources.py) equal those in the tree. ``measure`` starts
+nothing after ``--seconds`` and ends the command that then runs. The same command continues, on this machine or on
+another one with a copy of benchmarks/results/, where ``unfinished/`` has incomplete records. Exit status 3: some are
+left. A page that quotes a stale record says so after its path, in the words that ``mark`` writes; a test checks this.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ _ENGINE = (
     "trifold/include/trifold/cpu.h",
     "trifold/include/trifold/cpu/*",
     "trifold/cpu/*.py",
-    # As commits have them that records are of.
+    # The layout of older commits, which some records are of.
     "trifold/include/trifold/host.h",
     "trifold/include/trifold/host/*",
     "trifold/host/*.py",
 )
-_CATALOGUES = ("tests/cpu/catalogue/*", "tests/host/catalogue/*")  # the latter in such commits
-# What is planted where, and what of it is said to be found.
+_CATALOGUES = ("tests/cpu/catalogue/*", "tests/host/catalogue/*")  # the latter in older commits
+# The planted faults, and the expected findings.
 _PLANTED = ("*_faults", "fault", "faults", "few_kernels", "on_the_cpu", "row_lines")
 
 
@@ -68,11 +68,11 @@ class Record:
 
     Attributes:
         name: below benchmarks/results/.
-        machine: what it is measured on.
-        subject: the sources that it is about, of a tree.
-        commands: for bash, in order, in the root of the tree; ``{file}`` is what they write, ``{scratch}`` an empty
-            folder. Several fill one file, each a part of it: such a command goes on where it was ended.
-        minutes: of all of them, on a machine with an H200 and 16 cores, or on two cores for ``cpu``; estimated.
+        machine: the hardware that it is measured on.
+        subject: the sources that it depends on, in a given tree.
+        commands: for bash, in order, in the root of the tree; ``{file}`` is the output, ``{scratch}`` an empty folder.
+            If there are several, each fills a part of the file, and continues where it was ended.
+        minutes: for all commands, on a machine with an H200 and 16 cores, or on two cores for ``cpu``; estimated.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Record:
 
 
 def _ops(device: Literal["cpu", "cuda"], *ops: str, prototypes: bool = True, checked: bool = False) -> Subject:
-    """The subject of a record of these ops; of all where none is named."""
+    """The subject of a record of these ops; of all ops if none is given."""
 
     def subject(root: Path) -> Sources:
         workspace = Workspace.at(root)
@@ -112,7 +112,7 @@ def _both(one: Subject, other: Subject) -> Subject:
 
 
 def _bench(ops: Sequence[str], options: str = "") -> tuple[str, ...]:
-    """One part an op, in one file."""
+    """One command per op, all writing to one file."""
     return tuple(f"trifold bench {op} --device cuda --prepare 16{options} --json {{file}} --resume" for op in ops)
 
 
@@ -207,12 +207,12 @@ RECORDS: tuple[Record, ...] = (
 
 @dataclass(frozen=True)
 class State:
-    """How a record stands.
+    """Whether a record is current.
 
     Attributes:
-        commit: that it was measured at; empty where there is no record yet.
-        changed: the files that are others now; empty: it is current.
-        unfinished: parts of it have been measured anew.
+        commit: the one that it was measured at; empty if there is no record yet.
+        changed: the files that differ now; empty if it is current.
+        unfinished: parts of it have been measured again.
     """
 
     record: Record
@@ -233,7 +233,7 @@ class State:
 
 
 def record_of(name: str) -> Record:
-    """Raises ``SystemExit`` where there is no such record."""
+    """Raise ``SystemExit`` if there is no such record."""
     for record in RECORDS:
         if name in (record.name, record.path):
             return record
@@ -241,12 +241,12 @@ def record_of(name: str) -> Record:
 
 
 def sources(name: str, root: Path = ROOT) -> Sources:
-    """Of the record ``name``, as they are in the tree: what a program writes into what it measures."""
+    """Return the sources of the record ``name`` in the tree; a program writes them into the record that it measures."""
     return record_of(name).subject(root)
 
 
 def state(record: Record, root: Path = ROOT) -> State:
-    """How ``record`` stands against the tree in ``root``."""
+    """Compare ``record`` with the tree in ``root``."""
     now = record.subject(root)
     document = _read(root / record.path)
     if document is None:
@@ -275,19 +275,19 @@ _PLOTTED = ("h200-elementwise.json", "h200-normal_sample.json", "h200-rows.json"
 
 
 def mark_of(state: State) -> str:
-    """What follows the path of a record where it is quoted; nothing follows that of a current one."""
+    """Return the text after the path of a record where it is quoted; empty for a current one."""
     if state.current:
         return ""
     return f", of {f'commit {state.commit}' if state.commit else 'no commit'}, to be measured anew"
 
 
 def marked(page: str, states: dict[str, State]) -> str:
-    """The text of a page with the right mark after the path of each record, and in the text of each plot."""
+    """Return the text of a page with the right mark after the path of each record, and in the text of each plot."""
 
     def quote(match: re.Match[str]) -> str:
         known = states.get(match["name"])
         old, new = match["mark"] or "", mark_of(known) if known else ""
-        kept = old if " ".join(old.split()) == new else new  # a line may end in it
+        kept = old if " ".join(old.split()) == new else new  # the old mark may contain a line break
         return f"`{RESULTS}/{match['name']}`{kept}"
 
     stale = any(name in states and not states[name].current for name in _PLOTTED)
@@ -298,12 +298,12 @@ def marked(page: str, states: dict[str, State]) -> str:
 
 
 def states_of(root: Path = ROOT) -> dict[str, State]:
-    """Of each record, by name."""
+    """Return the state of each record, by name."""
     return {record.name: state(record, root) for record in RECORDS}
 
 
 def unmarked(root: Path = ROOT) -> list[str]:
-    """For each page that says something else of a record than is so, a line with the command that mends it."""
+    """Return, for each page with a wrong mark, a line with the command that corrects it."""
     states = states_of(root)
     wrong = []
     for path in _pages(root):
@@ -317,7 +317,7 @@ def unmarked(root: Path = ROOT) -> list[str]:
 
 
 def _anew(state: State) -> str:
-    """What measures a stale record."""
+    """Return the commands that measure a stale record."""
     commands = [] if state.current else [_shown(command, state.record) for command in state.record.commands]
     return "".join(f"; {command}" for command in commands)
 
@@ -332,7 +332,7 @@ def _pages(root: Path) -> Iterator[Path]:
 
 
 def mark(root: Path = ROOT) -> list[str]:
-    """Write the marks; the pages that were changed."""
+    """Write the marks; return the pages that were changed."""
     states, done = states_of(root), []
     for path in _pages(root):
         text = path.read_text(encoding="utf-8")
@@ -347,7 +347,7 @@ def mark(root: Path = ROOT) -> list[str]:
 
 
 def machines() -> tuple[Machine, ...]:
-    """What this machine can measure."""
+    """Return the kinds of record that this machine can measure."""
     import torch
 
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -355,10 +355,11 @@ def machines() -> tuple[Machine, ...]:
 
 
 def measure(records: Sequence[Record], seconds: float, root: Path = ROOT) -> list[str]:
-    """Run the commands of ``records`` until ``seconds`` have passed; the names of those that are not current then.
+    """Run the commands of ``records`` until ``seconds`` have passed; return the names of those that are not current
+    then.
 
-    A record takes the place of the old one when all its commands have ended and what they wrote is of the sources in
-    the tree. Until then it lies in ``benchmarks/results/unfinished``.
+    A record replaces the old one when all its commands have ended and its sources are those in the tree. Until then it
+    is in ``benchmarks/results/unfinished``.
     """
     end = time.monotonic() + seconds
     left = [record.name for record in records]
@@ -376,7 +377,7 @@ def measure(records: Sequence[Record], seconds: float, root: Path = ROOT) -> lis
 
 
 def _run_all(record: Record, file: Path, end: float, root: Path) -> bool:
-    """Whether the file is whole and of the sources in the tree when the commands have ended."""
+    """Return whether the file is complete and of the sources in the tree when the commands have ended."""
     written = _read(file) if len(record.commands) > 1 else None
     now = record.subject(root)
     if written is not None and not record_sources.recorded(written).items() <= now.items():
@@ -397,7 +398,8 @@ def _run_all(record: Record, file: Path, end: float, root: Path) -> bool:
 
 
 def _run(command: str, file: Path, seconds: float, root: Path) -> bool:
-    """Whether ``command`` ended by itself. (A status that is not 0 may be a missed figure, which is a result.)"""
+    """Return whether ``command`` ended by itself. (A status that is not 0 may be a missed target, which is a
+    result.)"""
     with tempfile.TemporaryDirectory() as scratch:
         text = command.format(file=file, scratch=scratch)
         print(f"$ {text}", flush=True)
@@ -418,7 +420,7 @@ def _run(command: str, file: Path, seconds: float, root: Path) -> bool:
 
 
 def sources_at(record: Record, commit: str, root: Path = ROOT) -> Sources | None:
-    """The sources of a record in the tree of ``commit``; None where git here does not have it."""
+    """Return the sources of a record in the tree of ``commit``; None if this clone does not have it."""
     archive = subprocess.run(
         ["git", "-C", str(root), "archive", "--format=tar", commit], capture_output=True, check=False
     )
@@ -430,11 +432,11 @@ def sources_at(record: Record, commit: str, root: Path = ROOT) -> Sources | None
 
 
 def stamp(record: Record, root: Path = ROOT) -> None:
-    """Write the sources of the record's own commit into it: for one that was written before records named sources, or
-    where what a record is about has been defined anew.
+    """Write the sources of the record's own commit into it: for a record that was written before records listed their
+    sources, or whose subject has been redefined.
 
     Raises:
-        SystemExit: it was measured with changes that no commit has, or git does not have the commit.
+        SystemExit: it was measured with uncommitted changes, or git does not have the commit.
     """
     path = root / record.path
     text = path.read_text(encoding="utf-8")
@@ -448,11 +450,11 @@ def stamp(record: Record, root: Path = ROOT) -> None:
     path.write_text(layout(document), encoding="utf-8")
 
 
-_AFTER_HEAD = '\n"figures": '  # in the files of trifold bench, which have a line a row
+_AFTER_HEAD = '\n"figures": '  # in the files of trifold bench, which have one line per row
 
 
 def _layout(text: str) -> Callable[[dict[str, Any]], str]:
-    """What writes a document as ``text`` was written."""
+    """Return a function that writes a document in the format of ``text``."""
 
     def of_bench(document: dict[str, Any]) -> str:
         head = json.dumps(document["environment"], indent=1, ensure_ascii=False)

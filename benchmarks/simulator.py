@@ -2,13 +2,13 @@
 
     python benchmarks/simulator.py [--compiled] [--json FILE]
 
-Prints what was asked for and what was measured; exits with 1 if a figure is missed. Takes about a minute, most of it in
-Numba's simulator. Each simulator runs in a process of its own. A time is the median of several launches; ours leave out
-the first one, which rewrites the kernel. Run it on a machine that does nothing else: work beside it lengthens our
-times, which are short, more than those of Numba's many threads.
+Prints targets and measurements; exits with 1 if a target is missed. Takes about a minute, most of it in Numba's
+simulator. Each simulator runs in its own process. A time is the median of several launches; for ours without the first
+one, which rewrites the kernel. Run it on an idle machine: other load lengthens our times, which are short, more than
+those of Numba's many threads.
 
-With ``--compiled`` it measures the compiled simulator against the interpreter instead, with all checks and without;
-what is built before the first launch is not counted.
+With ``--compiled`` it compares the compiled simulator with the interpreter instead, with all checks and without; the
+build before the first launch is not counted.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ STOCK, NATURAL, SEEDED = "stock", "natural", "seeded"
 COMPILED, INTERPRETED = "compiled", "interpreted"
 UNCHECKED = {COMPILED: "compiled, unchecked", INTERPRETED: "interpreted, unchecked"}
 
-# How many times as fast as Numba's simulator. A shuffle reduction is compared with the shared-memory one that a kernel
-# has to be without shuffles.
+# Speed relative to Numba's simulator. A shuffle reduction is compared with the one in shared memory that has to be used
+# without shuffles.
 TIMES_AS_FAST = {
     "reduce 8×128": (500, "reduce 8×128"),
     "reduce 1×1024": (500, "reduce 1×1024"),
@@ -43,17 +43,17 @@ TIMES_AS_FAST = {
     "matmul 32³, tile 16": (100, "matmul 32³, tile 16"),
     "shuffles, 4,096": (300, "shared memory, 4,096"),
 }
-# How many times as fast as the interpreter, both with all checks, and both without.
+# Speed relative to the interpreter, both with all checks, and both without.
 COMPILED_TIMES_AS_FAST = {"elementwise 65,536": (20, 200), "matmul 256³, tile 16": (20, 200)}
 SEEDED_RATIO = 2.0
 LAUNCH_MICROSECONDS = 30.0
 THREADS = (10**5, 10**6, 10**7)
-LINEAR = 1.3  # a thread's time at the most threads over its time at the fewest: room for the machine's noise
-FLAT_MEBIBYTES = 16.0  # the peak resident memory may grow so far from the fewest threads to the most
+LINEAR = 1.3  # a thread's time at the most threads over its time at the fewest: allows for the machine's noise
+FLAT_MEBIBYTES = 16.0  # growth of the peak resident memory from the fewest threads to the most
 
 
 def figures(times: dict[str, dict[str, float]], growth: dict[str, Any]) -> list[Figure]:
-    """What is asked for, from milliseconds by simulator and case, and from what more threads cost."""
+    """Compare milliseconds by simulator and case, and the cost of more threads, with the targets."""
     stock, natural, seeded = times[STOCK], times[NATURAL], times[SEEDED]
     found = [
         Figure(f"{case}: times as fast", asked, stock[against] / natural[case], "×", at_least=True)
@@ -72,7 +72,7 @@ def figures(times: dict[str, dict[str, float]], growth: dict[str, Any]) -> list[
 
 
 def compiled_figures(times: dict[str, dict[str, float]]) -> list[Figure]:
-    """What is asked for of the compiled simulator, from milliseconds by simulator and case."""
+    """Compare the milliseconds of the compiled simulator, by simulator and case, with the targets."""
     found = []
     for case, (checked, unchecked) in COMPILED_TIMES_AS_FAST.items():
         pairs = (
@@ -119,7 +119,7 @@ def _time_cases(simulator: str) -> dict[str, float]:
 
 
 def _typical(launch: Callable[[], None], *, seconds: float, warm: bool = True) -> float:
-    """The median time of the launches that begin within so many seconds; at least one."""
+    """Return the median time of the launches that begin within this many seconds; at least one."""
     if warm:
         launch()
     end = time.perf_counter() + seconds
@@ -132,7 +132,7 @@ def _typical(launch: Callable[[], None], *, seconds: float, warm: bool = True) -
 
 
 def _measure_growth() -> dict[str, Any]:
-    """A launch of no work; a thread's time and the process's memory as threads grow."""
+    """Measure an empty launch, and a thread's time and the process's memory as threads grow."""
     import numpy as np
 
     from benchmarks.simulator_kernels import few_elements, few_elements_and_a_barrier, nothing

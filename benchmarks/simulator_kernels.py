@@ -67,7 +67,7 @@ def reduce_by_shuffle(x: Any, total: Any) -> None:
 
 @cuda.jit
 def reduce_by_shared_memory(x: Any, total: Any) -> None:
-    """What a kernel without shuffles does in the place of ``reduce_by_shuffle``."""
+    """The reduction of ``reduce_by_shuffle`` without shuffles."""
     acc = cuda.shared.array(128, float32)
     t = cuda.threadIdx.x
     acc[t] = x[cuda.grid(1)]
@@ -122,7 +122,7 @@ def nothing(x: Any, y: Any, z: Any) -> None:
 
 @cuda.jit
 def few_elements(x: Any, y: Any) -> None:
-    """Any number of threads over arrays of one size: what grows is the launch alone."""
+    """Any number of threads over arrays of one size, so that only the launch grows."""
     i = cuda.grid(1)
     if x[i % x.size] < 0:
         y[0] = 1
@@ -187,7 +187,7 @@ def cases() -> list[Case]:
 
 
 def large_cases() -> list[Case]:
-    """Those in which the compiled simulator is compared with the interpreter."""
+    """The kernels with which the compiled simulator is compared with the interpreter."""
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-4, 5, (256, 256)).astype(np.float32) for _ in range(2))
     c = np.zeros((256, 256), np.float32)
