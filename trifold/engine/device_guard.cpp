@@ -1,16 +1,17 @@
-// A guard allocator for a GPU's memory: libtrifold_device_guard.so, which torch allocates through
+// A guard allocator for GPU memory: libtrifold_device_guard.so, through which torch allocates
 // (torch.cuda.memory.CUDAPluggableAllocator).
 //
-// Each block is memory of its own, mapped between two ranges of addresses that are reserved and never mapped
-// (device_slots.h says where in it): a kernel's access there is an illegal memory access. Memory is filled with 0xFF, a
-// NaN in every floating type, so that an element which nobody wrote shows, and so does a read of the rest of the mapped
-// memory; writes there are found when the block is freed, and when trifold_device_guard_check is called.
+// Each block has its own memory, mapped between two ranges of addresses that are reserved and never mapped
+// (device_slots.h computes its place there): a kernel's access to them is an illegal memory access. Memory is filled
+// with 0xFF, a NaN in every floating type, so that an element that was never written shows, and so does a read of the
+// rest of the mapped memory; writes there are found when the block is freed, and when trifold_device_guard_check is
+// called.
 //
-// For compute-sanitizer, which knows the size of each of the driver's allocations itself, a second pair of functions
-// makes one for each block, without guards.
+// For compute-sanitizer, which itself knows the size of each driver allocation, a second pair of functions makes one
+// driver allocation per block, without guards.
 //
-// Mapped memory is kept and used again. torch frees a block while kernels that use it may still run: each allocation,
-// and each free, waits for the GPU. The driver is loaded at run time, so that this is built where there is none.
+// Mapped memory is kept and reused. torch frees a block while kernels that use it may still run, so each allocation and
+// each free waits for the GPU. The driver is loaded at run time, so that this compiles on machines without it.
 
 #include <dlfcn.h>
 #include <stdint.h>
@@ -138,7 +139,7 @@ void open(const char* path) {
 
 // ------------------------------------------------------------------------------------------------- mapped memory
 
-// A GPU: its context, which torch and Numba use too, is current while this lives.
+// A GPU. Its context, which torch and Numba use too, is current while this object lives.
 class OnDevice {
  public:
   explicit OnDevice(int ordinal) {
@@ -163,7 +164,7 @@ class OnDevice {
   OnDevice(const OnDevice&) = delete;
 };
 
-// Mapped memory between two granules of addresses without memory.
+// Mapped memory between two granules of unmapped addresses.
 struct Slot {
   int device;
   size_t size, granule;
@@ -184,7 +185,7 @@ void unmap(const Slot& slot) {
   driver.cuMemAddressFree(slot.reserved, slot.reserved_size());
 }
 
-// Needs the slot's context. Null status: `slot` is mapped. Else nothing is.
+// Needs the slot's context. Returns null if `slot` is mapped; otherwise nothing is mapped.
 Status map(Slot& slot, const char*& what) {
   const Properties properties = properties_of(slot.device);
   what = "cuMemAddressReserve";
@@ -208,7 +209,7 @@ Status map(Slot& slot, const char*& what) {
   return status;
 }
 
-// Slots that no block has, the oldest first.
+// Free slots, the oldest first.
 class FreeSlots {
  public:
   bool take(int device, size_t size, Slot& slot) {
@@ -248,7 +249,7 @@ struct Block : Extent {
   size_t offset;  // of the block in its slot
 };
 
-// Never destroyed: torch gives memory back while the process ends.
+// Never destroyed: torch frees memory while the process ends.
 std::mutex& mutex = *new std::mutex;  // guards all below
 FreeSlots& free_slots = *new FreeSlots;
 std::map<uintptr_t, Block>& blocks = *new std::map<uintptr_t, Block>;  // live ones, by their start
@@ -294,8 +295,8 @@ char* allocate(size_t size, int device) {
   return start;
 }
 
-// Logs damage on either side of the block, and repairs it. Needs the block's context. What the GPU's memory cannot be
-// asked any more, since a kernel's fault has ended its use, is not inspected: the fault is the finding.
+// Logs damage on either side of the block, and repairs it. Needs the block's context. Inspects nothing if the GPU's
+// memory cannot be read any more because a kernel's fault has ended its use: the fault is the finding.
 void inspect(const Block& block) {
   const Part parts[] = {canary_before(block.offset), canary_after(block.offset, block.size, block.slot.size)};
   for (const Part& part : parts) {
@@ -304,7 +305,7 @@ void inspect(const Block& block) {
     const Address begin = block.slot.memory() + part.begin;
     if (driver.cuMemcpyDtoH_v2(bytes.data(), begin, bytes.size()) != success) return;
     const auto is_damaged = [](unsigned char byte) { return byte != poison_byte; };
-    // The nearest to the block says most: before it, that is the last one.
+    // Report the damage nearest to the block; before the block that is the last byte.
     const bool before = part.begin < block.offset;
     size_t damaged = bytes.size();
     if (before) {
@@ -362,7 +363,7 @@ void tell(const char* text, char* message, size_t size) {
 #define EXPORT extern "C" [[gnu::visibility("default")]]
 
 // Loads the driver from `path` and allocates on `device` once, in each placement. Returns 0, or 1 with the reason in
-// `message`: what this guards there would not be guarded.
+// `message` if allocations there would not be guarded.
 EXPORT int trifold_device_guard_open(const char* path, int device, char* message, size_t size) noexcept {
   try {
     const std::scoped_lock lock(mutex);
@@ -376,7 +377,7 @@ EXPORT int trifold_device_guard_open(const char* path, int device, char* message
   }
 }
 
-// For torch, which makes a RuntimeError of the exception.
+// Called by torch, which turns the exception into a RuntimeError.
 EXPORT void* trifold_device_guard_malloc(ptrdiff_t size, int device, void*) {
   if (size <= 0) return nullptr;
   const std::scoped_lock lock(mutex);
@@ -393,20 +394,21 @@ EXPORT void trifold_device_guard_free(void* pointer, size_t, int, void*) noexcep
   }
 }
 
-// 1: blocks end at memory that cannot be accessed; 2: they begin there.
+// 1: blocks end at inaccessible memory; 2: they begin there.
 EXPORT void trifold_device_guard_place(int mode) noexcept {
   const std::scoped_lock lock(mutex);
   placement = static_cast<Mode>(mode);
 }
 
-// Whether a live block has this address.
+// Whether this is the address of a live block.
 EXPORT int trifold_device_guard_holds(const void* pointer) noexcept {
   const std::scoped_lock lock(mutex);
   const auto after = blocks.upper_bound(reinterpret_cast<uintptr_t>(pointer));
   return after != blocks.begin() && distance(static_cast<const char*>(pointer), std::prev(after)->second) == 0 ? 1 : 0;
 }
 
-// How many canaries were damaged since the last call, with a line about each in `buffer` (cut at `size`, ends with 0).
+// Returns the number of canaries damaged since the last call, with a line about each in `buffer` (cut at `size`, ends
+// with 0).
 EXPORT size_t trifold_device_guard_check(char* buffer, size_t size) noexcept {
   const std::scoped_lock lock(mutex);
   for (const auto& [start, block] : blocks) {
@@ -433,7 +435,7 @@ EXPORT int trifold_whole_vectors_open(const char* path, char* message, size_t si
   }
 }
 
-// An allocation of the driver's of its own, of whole 16 bytes. What lies past the block is written.
+// A separate driver allocation, of a multiple of 16 bytes. The bytes past the block are filled.
 EXPORT void* trifold_whole_vectors_malloc(ptrdiff_t size, int device, void*) {
   if (size <= 0) return nullptr;
   const auto bytes = static_cast<size_t>(size);

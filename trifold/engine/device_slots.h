@@ -1,9 +1,9 @@
-// Where a block of a GPU's memory lies in the memory that is mapped for it: arithmetic alone, no driver.
+// The place of a block of GPU memory in the memory that is mapped for it: arithmetic only, no driver calls.
 //
 //     end mode      no access | canary · block · (< 16 bytes) | no access
 //     start mode    no access | block · canary                | no access
 //
-// The driver maps whole granules, 2 MiB on the GPUs of today.
+// The driver maps whole granules, 2 MiB on current GPUs.
 #pragma once
 
 #include <stddef.h>
@@ -17,7 +17,7 @@ namespace trifold::guard {
 // What vector loads need. A tensor's memory from torch's own allocator has more; kernels that need it say so, and those
 // that load 16 bytes at once from fresh memory are right.
 inline constexpr size_t device_alignment = 16;
-// So far from a block, on either side, is looked for damage: what is farther away, the other placement finds.
+// Damage is looked for up to this far from a block, on either side; the other placement finds writes farther away.
 inline constexpr size_t canary_bytes = size_t{64} << 10;
 
 // Bytes to map for a block.

@@ -1,13 +1,13 @@
 // A guard allocator that makes out-of-bounds accesses of CPU tensors visible: libtrifold_guard.so, for LD_PRELOAD.
 //
-// It stands in for the aligned allocation functions of the GNU C library (torch's CPU allocator calls posix_memalign)
-// and does nothing until it is armed. Then each block has whole pages of its own in one reserved address range:
+// It replaces the aligned allocation functions of the GNU C library (torch's CPU allocator calls posix_memalign) and
+// does nothing until it is armed. From then on each block has its own pages in one reserved address range:
 //
 //     end mode      no access | canary · block | no access      an access past the block's end faults
 //     start mode    no access | block · canary | no access      an access before the block's start faults
 //
-// A block is filled with 0xFF, a NaN in every floating type, so that an element which nobody wrote shows. A freed block
-// becomes inaccessible, and its addresses are not used again before the range is used up. A fault in the range is
+// A block is filled with 0xFF, a NaN in every floating type, so that an element that was never written shows. A freed
+// block becomes inaccessible, and its addresses are not used again before the range is used up. A fault in the range is
 // reported in one line on standard error and ends the process by SIGSEGV; trifold_guard_check reports canaries that
 // were overwritten.
 
@@ -69,7 +69,7 @@ void report_fault(const char* access, const char* address) {
   (line << "\n").write_to(STDERR_FILENO);
 }
 
-// Hands a signal that is not about the range to whoever had it before.
+// Passes a signal for an address outside of the range to the handler that was installed before.
 void pass_on(int signal, siginfo_t* info, void* context) {
   if ((previous_action.sa_flags & SA_SIGINFO) != 0) {
     previous_action.sa_sigaction(signal, info, context);
@@ -88,8 +88,9 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     errno = saved_errno;
     return;
   }
-  // The access is made again on return, so the previous action sees the fault too (Python's faulthandler, the default).
-  // Where that leads back here, the default ends it. Other threads that fault wait for that end.
+  // The access is repeated on return, so the previous action sees the fault too (Python's faulthandler, the default).
+  // If the previous action leads back here, the default action ends the process. Other threads that fault wait for
+  // that.
   const auto thread = static_cast<pid_t>(syscall(SYS_gettid));
   pid_t reporter = 0;
   if (reporting_thread.compare_exchange_strong(reporter, thread)) {
@@ -112,7 +113,7 @@ void* reserve(size_t bytes, int protection) {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
-// Reserves the range and its tables and takes SIGSEGV; 0, or an errno.
+// Reserves the range and its tables and installs the SIGSEGV handler. Returns 0 or an errno.
 int prepare() {
   const Lock locked;
   if (range.load(std::memory_order_relaxed) != nullptr) return 0;
@@ -127,7 +128,7 @@ int prepare() {
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   if (sigaction(SIGSEGV, &action, &previous_action) != 0) return errno;
-  // A child must not inherit the lock from a thread that it does not have.
+  // A child must not inherit a lock held by a thread that does not exist in it.
   pthread_atfork([] { pthread_mutex_lock(&mutex); }, [] { pthread_mutex_unlock(&mutex); },
                  [] { pthread_mutex_unlock(&mutex); });
   const auto aligned = round_up(reinterpret_cast<uintptr_t>(memory), slot_bytes);
@@ -135,7 +136,7 @@ int prepare() {
   return 0;
 }
 
-// Gives the calling thread a stack for signals where it has none.
+// Gives the calling thread a signal stack if it has none.
 void ensure_signal_stack() {
   stack_t stack{};
   if (sigaltstack(nullptr, &stack) != 0 || (stack.ss_flags & SS_DISABLE) == 0) return;
@@ -150,10 +151,10 @@ void* allocate_or_pass_on(size_t alignment, size_t size) {
   return guarded != nullptr ? guarded : __libc_memalign(alignment, size);
 }
 
-// Blocks of torch begin at a multiple of so many bytes, or of as many as it asks for.
+// torch's blocks begin at a multiple of this many bytes, or of the alignment that torch asks for if that is larger.
 std::atomic<size_t> least_alignment{1};
 
-// How many calls of this thread came through the three functions that matter; for trifold_guard_is_active.
+// Calls by this thread of the three functions that matter; for trifold_guard_is_active.
 [[gnu::tls_model("initial-exec")]] thread_local unsigned calls_seen = 0;
 
 }  // namespace
@@ -205,7 +206,7 @@ EXPORT size_t malloc_usable_size(void* pointer) noexcept {
 
 // ------------------------------------------------------------------------------ for trifold/isolation/guard.py
 
-// Guards what is allocated from now on; `placement` is 1 (end mode) or 2 (start mode). 0, or an errno.
+// Guards all later allocations; `placement` is 1 (end mode) or 2 (start mode). Returns 0 or an errno.
 EXPORT int trifold_guard_arm(int placement) {
   if (placement != end_mode && placement != start_mode) return EINVAL;
   if (const int error = prepare(); error != 0) return error;
@@ -214,17 +215,18 @@ EXPORT int trifold_guard_arm(int placement) {
   return 0;
 }
 
-// Guards nothing new; blocks that live stay guarded.
+// Guards no later allocations; live blocks stay guarded.
 EXPORT void trifold_guard_disarm() {
   mode.store(off, std::memory_order_release);
 }
 
-// What posix_memalign gives from now on begins at a multiple of `least` bytes, a power of two.
+// From now on posix_memalign returns multiples of `least` bytes, a power of two.
 EXPORT void trifold_guard_align(size_t least) {
   least_alignment.store(least);
 }
 
-// How many canaries were damaged since the last call, with a line about each in `buffer` (cut at `size`, ends with 0).
+// Returns the number of canaries damaged since the last call, with a line about each in `buffer` (cut at `size`, ends
+// with 0).
 EXPORT size_t trifold_guard_check(char* buffer, size_t size) {
   const Lock locked;
   for (uint32_t slot = 1; slot < slots_used; ++slot)
@@ -237,9 +239,9 @@ EXPORT int trifold_guard_holds(const void* pointer) {
   return in_range(pointer) ? 1 : 0;
 }
 
-// Whether this process's allocations come through here, rather than only the library being loaded. It is tried, by the
-// names as the rest of the process resolves them: addresses do not tell, since in a program that is linked at a fixed
-// address the name stands for the program's own jump to the function.
+// Whether this process's allocations go through this library, rather than only the library being loaded. This calls the
+// functions through the names as the rest of the process resolves them; comparing addresses would not do, since in a
+// program that is linked at a fixed address the name is the address of the program's own jump to the function.
 EXPORT int trifold_guard_is_active() {
   const auto allocate = reinterpret_cast<int (*)(void**, size_t, size_t)>(dlsym(RTLD_DEFAULT, "posix_memalign"));
   const auto resize = reinterpret_cast<void* (*)(void*, size_t)>(dlsym(RTLD_DEFAULT, "realloc"));

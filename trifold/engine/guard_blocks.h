@@ -1,4 +1,4 @@
-// The guard's blocks: where each lies in the reserved range, its canaries, and what is said about it.
+// The guard's blocks: their places in the reserved range, their canaries, and reports about them.
 #pragma once
 
 #include <errno.h>
@@ -19,25 +19,25 @@ namespace trifold::guard {
 
 inline constexpr size_t range_bytes = size_t{64} << 30;
 inline constexpr size_t largest_block = size_t{64} << 20;
-// A block starts at a slot's first byte or ends at a slot's last, and one slot without access follows it: a fault at
-// most one slot away from its block is seen. A multiple of every page size in use.
+// A block starts at a slot's first byte or ends at a slot's last, and one slot without access follows it, so a fault at
+// most one slot away from its block is attributed to it. A multiple of every page size in use.
 inline constexpr size_t slot_bytes = size_t{64} << 10;
 inline constexpr uint32_t slot_count = range_bytes / slot_bytes;
-// The alignment that torch asks for (c10::gAlignment). Its kernels need only their elements' own, so these blocks touch
-// the page to the byte; another alignment may be needed by whoever asks for it, and is kept.
+// The alignment that torch asks for (c10::gAlignment). Its kernels need only the alignment of their elements, so blocks
+// with this alignment end at the last byte of the page; any other alignment may be needed by the caller, and is kept.
 inline constexpr size_t torch_alignment = 64;
 inline constexpr unsigned char canary_byte = 0xC5;
 
 struct Block : Extent {
   char* pages;  // the accessible part: pages <= start, start + size <= pages + page_bytes
   size_t page_bytes;
-  uint32_t slots;  // with the one that follows
+  uint32_t slots;  // including the inaccessible one that follows
 
   char* pages_end() const { return pages + page_bytes; }
 };
 
-// Guards `blocks`, `first_slot`, `next_slot`, `slots_used`, `blocks_made` and `damage`. The fault handler reads without
-// it: the thread that holds it may be the one that faulted.
+// Guards `blocks`, `first_slot`, `next_slot`, `slots_used`, `blocks_made` and `damage`. The fault handler reads them
+// without it: the thread that holds it may be the one that faulted.
 inline pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 struct Lock {
@@ -93,7 +93,7 @@ inline void inspect(const Block& block) {
 
 // ------------------------------------------------------------------------------------------------- blocks
 
-// The first of `slots` slots in a row that no live block has, or 0 where there are none.
+// Returns the first of `slots` adjacent slots without a live block, or 0 if there are none.
 inline uint32_t find_slots(uint32_t slots) {
   bool wrapped = false;
   for (uint32_t first = next_slot;;) {
@@ -112,7 +112,8 @@ inline uint32_t find_slots(uint32_t slots) {
   }
 }
 
-// A guarded block, or null where this allocation is none of ours or the range or the process's mappings are used up.
+// Returns a guarded block, or null if this allocation is not to be guarded, or the range or the process's limit of
+// mappings is used up.
 inline void* allocate(size_t alignment, size_t size) {
   const int placement = mode.load(std::memory_order_acquire);
   if (placement == off || size == 0 || size > largest_block || alignment > slot_bytes ||
@@ -153,7 +154,7 @@ inline void* allocate(size_t alignment, size_t size) {
   abort();
 }
 
-// The live block that starts at `pointer`; ends the process where there is none, as the C library does.
+// Returns the live block that starts at `pointer`; ends the process if there is none, as the C library does.
 inline Block& live_block(const char* function, const void* pointer) {
   Block* block = block_at(slot_of(pointer));
   if (block == nullptr || !block->live || block->start != pointer) stop_at_invalid_pointer(function, block);

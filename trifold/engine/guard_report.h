@@ -1,4 +1,4 @@
-// What both guards, for the CPU's memory and for a GPU's, say about a block.
+// The blocks and reports of both guards, for CPU memory and for GPU memory.
 #pragma once
 
 #include <stddef.h>
@@ -15,7 +15,7 @@ enum Mode : int { off = 0, end_mode = 1, start_mode = 2 };
 
 inline constexpr unsigned char poison_byte = 0xFF;
 
-// Memory that was asked for.
+// The memory of one allocation, as the caller asked for it.
 struct Extent {
   char* start;
   size_t size;
@@ -52,13 +52,13 @@ inline void describe(Line& line, const char* access, const char* address, const 
   }
 }
 
-// Lines about damaged canaries, kept until they are asked for; beyond its size they are only counted.
+// Lines about damaged canaries, kept until they are fetched; those that do not fit are only counted.
 struct DamageLog {
   char text[size_t{64} << 10];
   size_t length;
   size_t count;
 
-  // How many lines were added since the last call, with those that fit in `buffer` (cut at `size`, ends with 0).
+  // Returns the number of lines added since the last call; `buffer` gets those that fit (cut at `size`, ends with 0).
   size_t take(char* buffer, size_t size) {
     const size_t taken = count;
     if (size != 0) {
