@@ -86,7 +86,7 @@ _RANGES = ("op", "cases", "of the roofline", "at the largest", "× eager", "× t
 
 
 def _range(table: Sequence[Row]) -> tuple[str, ...] | None:
-    """The least and the largest ratio of a table's cases; for the roofline also that of the one that moves most bytes."""
+    """The least and largest ratio of a table's cases; for the roofline also that of the one that moves most bytes."""
     ours = [row for row in table if row.competitor == PORT and row.seconds]
     if not ours:
         return None

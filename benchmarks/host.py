@@ -125,7 +125,7 @@ __global__ void by_copy(const float4* x, float* y, int count) {
 
 
 def measure_copy() -> float:
-    """Return the cost of a cp.async of 16 bytes with checks and its wait, relative to a load and a store of 16 bytes."""
+    """Return the cost of a cp.async of 16 bytes and its wait, with checks, relative to a load and store of as much."""
     import numpy as np
 
     from trifold.cpu import RawKernel

@@ -398,8 +398,7 @@ def _run_all(record: Record, file: Path, end: float, root: Path) -> bool:
 
 
 def _run(command: str, file: Path, seconds: float, root: Path) -> bool:
-    """Return whether ``command`` ended by itself. (A status that is not 0 may be a missed target, which is a
-    result.)"""
+    """Return whether ``command`` ended by itself. (A nonzero status may be a missed target, which is a result.)"""
     with tempfile.TemporaryDirectory() as scratch:
         text = command.format(file=file, scratch=scratch)
         print(f"$ {text}", flush=True)
