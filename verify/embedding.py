@@ -34,7 +34,7 @@ from trifold.spec.case import Layout
 
 # One column, around 16-byte vectors, a warp, and a warp's vectors of each dtype; none.
 _COLUMNS = (1, 2, 3, 4, 8, 16, 17, 33, 64, 100, 128, 256, 257, 520, 1030, 0)
-# Instead of an index. Of the last two, the lower 32 bits are those of a row that there is.
+# Replace an index. The lower 32 bits of the last two are valid rows.
 _NO_ROWS = (-1, 2**32, 1 - 2**32)
 
 
