@@ -91,7 +91,7 @@ __global__ void cumsum_rows_kernel(const T* x, int64_t x_stride, y_t<T>* y, int6
   }
 }
 
-// The number of this thread in a one-dimensional grid, as int64.
+// The index of this thread in a one-dimensional grid, as int64.
 __device__ __forceinline__ int64_t thread_index() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
@@ -130,8 +130,8 @@ __device__ __forceinline__ Wide sum_before(int tile, int64_t apart, int* states,
     if (known == 0) back += 32;
   }
   __threadfence();
-  __syncwarp();                                              // a lane reads what another one has seen published
-  const int64_t count = back + __ffsll(int64_t{known}) - 1;  // tiles after that one
+  __syncwarp();  // orders a lane's reads after another lane's reads of the states
+  const int64_t count = back + __ffsll(int64_t{known}) - 1;  // tiles after the nearest one
   const int64_t nearest = tile - (count + 1) * apart;
   // Forwards: the same additions whichever tile was the nearest.
   Wide total = prefixes[nearest];

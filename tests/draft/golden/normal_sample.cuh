@@ -20,7 +20,7 @@ struct Philox4x3210Result {
   uint64_t c3;
 };
 
-// The four words that counter (c0, c1, c2, c3) and key (k0, k1) give; all uint64 below 2^32.
+// The four words for counter (c0, c1, c2, c3) and key (k0, k1); all uint64 below 2^32.
 __device__ __forceinline__ Philox4x3210Result philox4x32_10(uint64_t c0, uint64_t c1, uint64_t c2, uint64_t c3,
                                                             uint64_t k0, uint64_t k1) {
   for (int turn = 0; turn < 10; ++turn) {
@@ -36,7 +36,7 @@ __device__ __forceinline__ Philox4x3210Result philox4x32_10(uint64_t c0, uint64_
   return {c0, c1, c2, c3};
 }
 
-// The four words of group `group` in the draw that `(seed, offset)` name; all int64.
+// The four words of group `group` in the draw identified by `(seed, offset)`; all int64.
 __device__ __forceinline__ Philox4x3210Result philox_group(int64_t seed, int64_t offset, int64_t group) {
   const int64_t draw = trifold::floor_div(offset, 4);
   return philox4x32_10(static_cast<uint64_t>(draw & 0xFFFFFFFF), static_cast<uint64_t>((draw >> 32) & 0xFFFFFFFF),
@@ -44,7 +44,7 @@ __device__ __forceinline__ Philox4x3210Result philox_group(int64_t seed, int64_t
                        static_cast<uint64_t>(seed & 0xFFFFFFFF), static_cast<uint64_t>((seed >> 32) & 0xFFFFFFFF));
 }
 
-// A uniform number in (0, 1] from 32 bits: rounded to float32 at each step, so that it is the same everywhere.
+// A uniform number in (0, 1] from 32 bits, rounded to float32 at each step: the same on all devices.
 __device__ __forceinline__ double philox_uniform(uint64_t bits) {
   return static_cast<double>(static_cast<float>(bits) * 2.3283064365386963e-10f + 1.1641532182693481e-10f);
 }
@@ -127,9 +127,9 @@ struct AddCompensatedResult {
   C second;
 };
 
-// `total + term`, and the rounding error of that: `trifold::CompensatedSum` (Kahan 1965).
+// `total + term`, and its rounding error: `trifold::CompensatedSum` (Kahan 1965).
 //
-// The error of `total - lost` does not grow with the number of terms. Infinities and nan are those of a plain sum.
+// The error of `total - lost` does not grow with the number of terms. Infinities and nan are as in a plain sum.
 //
 // Args:
 //     total, lost: of one type; both begin as 0.
@@ -145,8 +145,8 @@ __device__ __forceinline__ AddCompensatedResult<C> add_compensated(C total, C lo
 // The sum over each team of a block; all threads of the block call it.
 //
 // Args:
-//     value, of_warp: as of `block_sum`; without whole warps in a team, `of_warp` is not used.
-//     team: how many neighbouring threads it has: a power of two up to 32, or all of the block.
+//     value, of_warp: as for `block_sum`; for teams within a warp, `of_warp` is not used.
+//     team: the number of neighbouring threads: a power of two up to 32, or all of the block.
 template <class C>
 __device__ __forceinline__ C team_sum(C value, C* of_warp, int team) {
   int lanes = team > 32 ? 16 : team / 2;
@@ -168,14 +168,14 @@ __device__ __forceinline__ C team_sum(C value, C* of_warp, int team) {
   return value;
 }
 
-// The sum over a block's threads, all of which call it.
+// The sum over a block's threads; all threads call it.
 //
-// It ends with a barrier, so that it can be called again at once.
+// Ends with a barrier, so that it can be called again at once.
 //
 // Args:
 //     value: int32, int64, float32 or float64.
-//     of_warp: a shared array of that type with an element for each warp. The block has one dimension, and whole
-//         warps.
+//     of_warp: a shared array of that type with an element per warp. The block is one-dimensional and consists of
+//         whole warps.
 template <class C>
 __device__ __forceinline__ C block_sum(C value, C* of_warp) {
   return team_sum(value, of_warp, static_cast<int>(blockDim.x));

@@ -13,7 +13,7 @@ __device__ __forceinline__ C larger(C a, C b) {
   return a > b || a != a ? a : b;
 }
 
-// The largest of each team of a block, nan if one is; otherwise as `team_sum`.
+// The maximum over each team of a block, nan if one is; otherwise as `team_sum`.
 template <class C>
 __device__ __forceinline__ C team_max(C value, C* of_warp, int team) {
   int lanes = team > 32 ? 16 : team / 2;
@@ -35,7 +35,7 @@ __device__ __forceinline__ C team_max(C value, C* of_warp, int team) {
   return value;
 }
 
-// The largest of a block's threads, nan if one is; otherwise as `block_sum`.
+// The maximum over a block's threads, nan if one is; otherwise as `block_sum`.
 template <class C>
 __device__ __forceinline__ C block_max(C value, C* of_warp) {
   return team_max(value, of_warp, static_cast<int>(blockDim.x));

@@ -15,9 +15,9 @@ struct AddCompensatedResult {
   C second;
 };
 
-// `total + term`, and the rounding error of that: `trifold::CompensatedSum` (Kahan 1965).
+// `total + term`, and its rounding error: `trifold::CompensatedSum` (Kahan 1965).
 //
-// The error of `total - lost` does not grow with the number of terms. Infinities and nan are those of a plain sum.
+// The error of `total - lost` does not grow with the number of terms. Infinities and nan are as in a plain sum.
 //
 // Args:
 //     total, lost: of one type; both begin as 0.
@@ -33,8 +33,8 @@ __device__ __forceinline__ AddCompensatedResult<C> add_compensated(C total, C lo
 // The sum over each team of a block; all threads of the block call it.
 //
 // Args:
-//     value, of_warp: as of `block_sum`; without whole warps in a team, `of_warp` is not used.
-//     team: how many neighbouring threads it has: a power of two up to 32, or all of the block.
+//     value, of_warp: as for `block_sum`; for teams within a warp, `of_warp` is not used.
+//     team: the number of neighbouring threads: a power of two up to 32, or all of the block.
 template <class C>
 __device__ __forceinline__ C team_sum(C value, C* of_warp, int team) {
   int lanes = team > 32 ? 16 : team / 2;
@@ -56,14 +56,14 @@ __device__ __forceinline__ C team_sum(C value, C* of_warp, int team) {
   return value;
 }
 
-// The sum over a block's threads, all of which call it.
+// The sum over a block's threads; all threads call it.
 //
-// It ends with a barrier, so that it can be called again at once.
+// Ends with a barrier, so that it can be called again at once.
 //
 // Args:
 //     value: int32, int64, float32 or float64.
-//     of_warp: a shared array of that type with an element for each warp. The block has one dimension, and whole
-//         warps.
+//     of_warp: a shared array of that type with an element per warp. The block is one-dimensional and consists of
+//         whole warps.
 template <class C>
 __device__ __forceinline__ C block_sum(C value, C* of_warp) {
   return team_sum(value, of_warp, static_cast<int>(blockDim.x));

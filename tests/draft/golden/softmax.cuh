@@ -13,7 +13,7 @@ __device__ __forceinline__ C larger(C a, C b) {
   return a > b || a != a ? a : b;
 }
 
-// The largest of each team of a block, nan if one is; otherwise as `team_sum`.
+// The maximum over each team of a block, nan if one is; otherwise as `team_sum`.
 template <class C>
 __device__ __forceinline__ C team_max(C value, C* of_warp, int team) {
   int lanes = team > 32 ? 16 : team / 2;
@@ -35,7 +35,7 @@ __device__ __forceinline__ C team_max(C value, C* of_warp, int team) {
   return value;
 }
 
-// The largest of a block's threads, nan if one is; otherwise as `block_sum`.
+// The maximum over a block's threads, nan if one is; otherwise as `block_sum`.
 template <class C>
 __device__ __forceinline__ C block_max(C value, C* of_warp) {
   return team_max(value, of_warp, static_cast<int>(blockDim.x));
@@ -44,8 +44,8 @@ __device__ __forceinline__ C block_max(C value, C* of_warp) {
 // The sum over each team of a block; all threads of the block call it.
 //
 // Args:
-//     value, of_warp: as of `block_sum`; without whole warps in a team, `of_warp` is not used.
-//     team: how many neighbouring threads it has: a power of two up to 32, or all of the block.
+//     value, of_warp: as for `block_sum`; for teams within a warp, `of_warp` is not used.
+//     team: the number of neighbouring threads: a power of two up to 32, or all of the block.
 template <class C>
 __device__ __forceinline__ C team_sum(C value, C* of_warp, int team) {
   int lanes = team > 32 ? 16 : team / 2;
@@ -67,14 +67,14 @@ __device__ __forceinline__ C team_sum(C value, C* of_warp, int team) {
   return value;
 }
 
-// The sum over a block's threads, all of which call it.
+// The sum over a block's threads; all threads call it.
 //
-// It ends with a barrier, so that it can be called again at once.
+// Ends with a barrier, so that it can be called again at once.
 //
 // Args:
 //     value: int32, int64, float32 or float64.
-//     of_warp: a shared array of that type with an element for each warp. The block has one dimension, and whole
-//         warps.
+//     of_warp: a shared array of that type with an element per warp. The block is one-dimensional and consists of
+//         whole warps.
 template <class C>
 __device__ __forceinline__ C block_sum(C value, C* of_warp) {
   return team_sum(value, of_warp, static_cast<int>(blockDim.x));
