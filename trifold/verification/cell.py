@@ -48,7 +48,6 @@ _NOT_REPEATED = (
 _TAILS = 5000  # what the draws of these calls are salted with, and one more each
 _NATIVE = 6000  # likewise
 _MANY = 7000  # likewise
-_BLOCKS_ACROSS = 65_535  # the most in the second and third dimension of a grid
 _NATIVE_ROWS = range(1025, 4097)
 
 
@@ -445,17 +444,17 @@ class Cell:
             return None
         with contextlib.suppress(Exception):  # the spec's, or hypothesis's
             calls = self.drawn_calls(Limits(elements=2**20 - 1, fewest=2**19), 12, salt=_NATIVE)
-            return min(calls, key=lambda call: (_rows(call) not in _NATIVE_ROWS, call.dtype != torch.float32))
+            return min(calls, key=lambda call: (rows_of(call) not in _NATIVE_ROWS, call.dtype != torch.float32))
         return None
 
-    def many_rows_call(self) -> Call | None:
-        """A call with more rows than a grid has blocks in its second and third dimension, if such are drawn; not of
-        float64, which ops on rows give a block each: 100,000 of them take half a minute on a CPU."""
+    def call_of_rows(self, least: int, elements: int) -> Call | None:
+        """A call with a tensor of at least so many rows, and of fewer than ``elements``, where kernels are compiled and
+        the spec draws one. Not of float64, in which ops on rows give each row a block."""
         if self.simulated or self.search.examples < _SWEPT_FROM:
             return None
         with contextlib.suppress(Exception):  # the spec's, or hypothesis's
-            drawn = self.drawn_calls(Limits(elements=2**21 - 1, fewest=2**20), 24, salt=_MANY)
-            enough = [call for call in drawn if _rows(call) > _BLOCKS_ACROSS and call.dtype != torch.float64]
+            drawn = self.drawn_calls(Limits(elements=elements - 1, fewest=elements // 2), 24, salt=_MANY)
+            enough = [call for call in drawn if rows_of(call) >= least and call.dtype != torch.float64]
             return min(enough, key=lambda call: (call.dtype != torch.float32, call.elements), default=None)
         return None
 
@@ -570,7 +569,7 @@ def _dtypes(call: Call) -> set[str]:
     return {str(case.dtype).removeprefix("torch.") for _, case in call.cases() if isinstance(case, TensorCase)}
 
 
-def _rows(call: Call) -> int:
+def rows_of(call: Call) -> int:
     """The most rows that a tensor of it has."""
     shapes = [case.shape for _, case in call.cases()]
     return max((math.prod(shape[:-1]) for shape in shapes), default=0)

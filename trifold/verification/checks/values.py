@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,11 +12,12 @@ from torch import Tensor
 
 from trifold.spec import AliasCase, Call
 from trifold.spec.call import Path, tensor_at
-from trifold.verification.cell import Cell, CheckFailed, as_tuple, form_of_whole
+from trifold.verification.cell import Cell, CheckFailed, as_tuple, form_of_whole, rows_of
 from trifold.verification.comparison import Expected, same_values
 from trifold.verification.tolerance import form_mismatch, same_bits, share_memory
 
 _AGAIN = 8  # calls that come once more
+_PATIENCE = 10.0  # seconds
 _SMALL = 4096  # elements, of calls that come once more by keyword
 
 
@@ -33,7 +35,7 @@ def values(cell: Cell) -> str | None:
     cell.for_each_call(test)
     for call in (*cell.swept_calls(), *cell.tail_calls()):
         cell.run_case(test, call)
-    if (many := cell.many_rows_call()) is not None:
+    if (many := _many_rows(cell)) is not None:
         cell.run_case(functools.partial(compare, cell), many, "many rows")
     # The same calls again, long after others: what was kept of them by address, shape or number of the call is stale.
     for call in cell.calls[: _AGAIN * 3 : 3]:
@@ -41,6 +43,20 @@ def values(cell: Cell) -> str | None:
     for call, by_keyword in _called_by_keyword(cell):
         cell.run_case(functools.partial(_require_same, cell, call), by_keyword, "by keyword")
     return _as_native_code(cell)
+
+
+def _many_rows(cell: Cell) -> Call | None:
+    """A call with more rows than a grid has blocks in its second and third dimension, if it takes no longer than some
+    seconds by what fewer rows take: on a CPU, threads that meet have a stack each."""
+    many, few = (cell.call_of_rows(least, elements) for least, elements in ((65_536, 2**21), (500, 2**15)))
+    if many is None or few is None:
+        return None
+    cell.begin(few, "some rows")
+    arguments = few.arguments(cell.device)
+    began = time.perf_counter()
+    cell.invoke(few, arguments)
+    seconds = (time.perf_counter() - began) * rows_of(many) / rows_of(few)
+    return many if seconds < _PATIENCE else None
 
 
 def _require_same(cell: Cell, call: Call, by_keyword: Call) -> None:
