@@ -386,7 +386,56 @@ def keywords(x, y, out):
     out[auto] = double * new
 
 
+@cuda.jit(device=True)
+def rsqrt(v):
+    return 1 / math.sqrt(v)
+
+
+@cuda.jit
+def names_that_cpp_has(x, y, out):
+    i = cuda.grid(1)
+    sin = math.sin(x[i])
+    floor = math.floor(x[i]) + math.floor(y[i] * 0.3)
+    x_length, x_stride, out_length = 3, 5, 7
+    int64_t = y[i] + len(x) + out.size
+    abs_ = abs(x[i])
+    out[i] = sin + math.sin(2 * x[i]) * floor + x_length * x_stride + int64_t + rsqrt(abs_ + 1) + out_length
+
+
+@cuda.jit
+def loop_variable_after_a_break(x, y, out):
+    i = cuda.grid(1)
+    out[i] = -1
+    for outer in range(5):
+        for inner in range(5):
+            if inner * outer > y[i]:
+                break
+        else:
+            continue
+        out[i] = outer * 10 + inner
+        break
+
+
+@cuda.jit
+def one_name_for_several_types(x, y, out):
+    i = cuda.grid(1)
+    h = uint32(y[i])
+    h = h ^ (h >> uint32(3))
+    h *= uint32(0x85EBCA6B)
+    if i % 2:
+        h = h ^ (h >> uint32(13))
+    t = y[i]
+    t = t * 0.5
+    s = t
+    t = i
+    t = s + t
+    out[i] = h % uint32(1000003) + t
+
+
 _OF_FLOATS = (
+    names_that_cpp_has,
+    loop_variable_after_a_break,
+    one_name_for_several_types,
     a_variable_changes_its_type,
     counts_then_adds,
     loop_variable_lives_on,

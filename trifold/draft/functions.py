@@ -17,13 +17,13 @@ from trifold.draft.origins import origins, written_with
 from trifold.draft.printer import function_text
 from trifold.draft.ranges import MOST_ELEMENTS, result_ranges
 from trifold.draft.refusal import DraftError
+from trifold.draft.reserved import FUNCTION_NAMES, VARIABLES
 from trifold.draft.statements import Statements
 from trifold.draft.tree import Type
 from trifold.draft.tuples import whole_results
 from trifold.draft.type_names import replaced
 from trifold.draft.variables import KEYWORDS, choose_variables, narrowed
-
-_RESERVED = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim", "trifold", "INFINITY", "NAN"})
+from trifold.draft.walk import walk
 
 
 @dataclass(frozen=True)
@@ -118,10 +118,13 @@ class Module:
             self._written[key] = own
         return self._written[key]
 
-    def _write(self, function: t.Function, stored: tuple[str | None, ...]) -> Written:
+    def _write(
+        self, function: t.Function, stored: tuple[str | None, ...], taken: frozenset[str] = VARIABLES
+    ) -> Written:
+        """``taken``: names that no variable gets."""
         expressions = Expressions(self, self.instances)
         letters = self.numbers.names.order if self.instances > 1 or any(stored) else ()
-        expressions.variables = choose_variables(function, {*_RESERVED, *letters})
+        expressions.variables = choose_variables(function, {*taken, *letters})
         wanted: dict[int, list[Wanted]] = {}
         kinds: list[Type | None] = []
         used_before, self.numbers.used = self.numbers.used, set()
@@ -147,11 +150,27 @@ class Module:
         result = self._result(function)
         try:
             body = Statements(function, expressions, result).whole()
+            clashing = self._clashing(expressions, wanted, body)
+            if clashing - taken:
+                self.numbers.used = used_before
+                return self._write(function, stored, taken | clashing)
             made = self._function(function, expressions, kinds, wanted, stored, result, body)
         except UnnamedType as error:
             raise DraftError(function.source.place(function.source.tree), str(error)) from None
         self.numbers.used = used_before
         return made
+
+    def _clashing(
+        self, expressions: Expressions, wanted: dict[int, list[Wanted]], body: list[cpp.Stmt]
+    ) -> frozenset[str]:
+        """The variables that are named as what the body calls, or as an array's length or stride."""
+        called = {each.function for part in body for each in walk(part) if isinstance(each, cpp.CallTo)}
+        arrays = expressions.arrays.values()
+        for array in [each for each in arrays if each.root is not None and isinstance(each.pointer, cpp.Name)]:
+            for one in wanted.get(array.root or 0, []):
+                if one.array == array.pointer.text:  # type: ignore[attr-defined]
+                    called.add(one.name(array.dimensions, array.contiguous))
+        return frozenset(called & {each.name for each in expressions.variables.all})
 
     def _array_parameter(
         self, number: int, version: t.Version, expressions: Expressions, stored: str | None, wanted: list[Wanted]
@@ -222,7 +241,7 @@ class Module:
         explicit = tuple(letter for letter in letters if letter not in found)
         template = ", ".join(f"class {letter}" for letter in sorted(letters, key=lambda each: each in found))
         name = function.name.lstrip("_") or function.name
-        name += "_" if name in KEYWORDS else ""
+        name += "_" if name in KEYWORDS or name in FUNCTION_NAMES else ""
         made = cpp.Function(
             _comment(function),
             template,

@@ -264,7 +264,7 @@ def _atomic_call(name: str) -> Write:
     return lambda writer, call: writer.atomic(name, call)
 
 
-_MATH = {
+MATHEMATICS = {
     "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atan2": "atan2",
     "atanh": "atanh", "ceil": "ceil", "copysign": "copysign", "cos": "cos", "cosh": "cosh",
     "degrees": "trifold::degrees", "erf": "erf", "erfc": "erfc", "exp": "exp", "expm1": "expm1", "fabs": "fabs",
@@ -312,7 +312,7 @@ ATOMICS = {
 }
 
 OPERATIONS: dict[Any, Operation] = {
-    **{getattr(math, name): Operation(_asked, _mathematics(text)) for name, text in _MATH.items()},
+    **{getattr(math, name): Operation(_asked, _mathematics(text)) for name, text in MATHEMATICS.items()},
     **{getattr(cmath, name): Operation(_asked, _call_to(f"trifold::{name}")) for name in _CMATH},
     **{
         getattr(_HALVES, name): Operation(_asked, _call_to(f"__{name}"))

@@ -248,8 +248,12 @@ class _Places:
                 loop = version.counts or version.runs_over
                 assert loop is not None
                 inner = {v.name for s in t.walk(loop.body) for v in _defined_by(s)}
-                self._assigned[version] = version.name in inner or any(
-                    v.is_join and v.is_read and version in v.sources for v in function.versions
+                around = at[loop]
+                lives_on = any(path[: len(around)] != around for path in self.of.get(version, []))
+                self._assigned[version] = (
+                    lives_on
+                    or version.name in inner
+                    or any(v.is_join and v.is_read and version in v.sources for v in function.versions)
                 )
 
     def _walk(self, body: list[t.Stmt], around: Path) -> Iterator[tuple[t.Stmt, Path]]:

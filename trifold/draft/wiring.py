@@ -25,6 +25,7 @@ import torch
 import trifold.port
 import trifold.prototype
 from trifold.draft.binding import launch_functions
+from trifold.draft.needed import what_results_need, without_equal_returns
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import function_tree, without_none
 from trifold.draft.tree import assigned_names, read_names
@@ -178,62 +179,6 @@ def _defined(launch: _Launch, fake: str) -> str:
 # ------------------------------------------------------------------------------------------------- fakes
 
 
-def _what_results_need(body: Sequence[ast.stmt], needed: set[str]) -> list[ast.stmt]:
-    """The statements of a body that its results, and variables needed after it, are made of."""
-    kept: list[ast.stmt] = []
-    for node in reversed(body):
-        match node:
-            case ast.Return(value=value):
-                kept.append(node)
-                needed |= read_names([value] if value is not None else [])
-            case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                if assigned_names(targets) & needed:
-                    kept.append(node)
-                    needed |= read_names([node])
-            case ast.If(test=test):
-                inner, other = (_what_results_need(part, needed) for part in (node.body, node.orelse))
-                if inner or other:
-                    kept.append(ast.If(test, inner or [ast.Pass()], other))
-                    needed |= read_names([test])
-            case ast.With() if assigned_names(node.body) & needed:
-                needed |= read_names([node])
-                kept.append(node)
-            case ast.For() | ast.While() if assigned_names(node.body) & needed:
-                kept.append(_loop_of_needed(node, needed))
-                needed |= read_names([kept[-1]])
-            case ast.FunctionDef(name=name) if name in needed:
-                needed |= read_names([node])
-                kept.append(node)
-            case ast.Import() | ast.ImportFrom():
-                kept.append(node)
-    return kept[::-1]
-
-
-def _loop_of_needed(node: ast.For | ast.While, needed: set[str]) -> ast.For | ast.While:
-    """A loop with those statements that make what is needed after it, or in the turns that follow."""
-    while True:
-        before = set(needed)
-        body = _what_results_need(node.body, needed) or [ast.Pass()]
-        if needed == before:
-            break
-    if isinstance(node, ast.While):
-        return ast.copy_location(ast.While(node.test, body, []), node)
-    return ast.copy_location(ast.For(node.target, node.iter, body, []), node)
-
-
-def _without_equal_returns(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """Without conditions under which the same is returned as at the end."""
-    last = ast.dump(body[-1])
-
-    def returns_it(part: Sequence[ast.stmt]) -> bool:
-        return len(part) <= 1 and all(ast.dump(each) == last for each in part)
-
-    return [
-        node for node in body if not (isinstance(node, ast.If) and returns_it(node.body) and returns_it(node.orelse))
-    ]
-
-
 class _Names:
     """What the functions of a port refer to: imports, and what is copied from the prototype."""
 
@@ -250,8 +195,8 @@ class _Names:
             return "lambda *_: None"
         if not launch.result_names:
             raise DraftError(launch.place(launch.tree), f"{launch.name} has a result, and no return")
-        body = _without_equal_returns(_what_results_need(launch.tree.body, set()))
-        body = _what_results_need(body, set())  # without what the removed conditions needed
+        body = without_equal_returns(what_results_need(launch.tree.body, set()))
+        body = what_results_need(body, set())  # without what the removed conditions needed
         expression = self._one_expression(body)
         if expression is not None:
             self._provide(launch, read_names([expression]) - set(launch.parameters))
@@ -326,7 +271,7 @@ class _Names:
         parameters = set(inspect.signature(helper).parameters)
         names = read_names([tree]) - assigned_names([tree]) - parameters
         if any(_is_of_prototypes(vars(self._module).get(name)) for name in names):
-            body = _without_equal_returns(_what_results_need(tree.body, set()))
+            body = without_equal_returns(what_results_need(tree.body, set()))
             self._provide(launch, read_names(body) - assigned_names(body) - parameters)
             self.copied.append(_function(helper.__name__, tree, body))
         else:

@@ -1,0 +1,64 @@
+"""What the results of a launch function are made of, without its checks and launches."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from trifold.draft.tree import assigned_names, read_names
+
+
+def what_results_need(body: Sequence[ast.stmt], needed: set[str]) -> list[ast.stmt]:
+    """The statements of a body that its results, and variables needed after it, are made of."""
+    kept: list[ast.stmt] = []
+    for node in reversed(body):
+        match node:
+            case ast.Return(value=value):
+                kept.append(node)
+                needed |= read_names([value] if value is not None else [])
+            case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if assigned_names(targets) & needed:
+                    kept.append(node)
+                    needed |= read_names([node])
+            case ast.If(test=test):
+                inner, other = (what_results_need(part, needed) for part in (node.body, node.orelse))
+                if inner or other:
+                    kept.append(ast.If(test, inner or [ast.Pass()], other))
+                    needed |= read_names([test])
+            case ast.With() if assigned_names(node.body) & needed:
+                needed |= read_names([node])
+                kept.append(node)
+            case ast.For() | ast.While() if assigned_names(node.body) & needed:
+                kept.append(_loop_of_needed(node, needed))
+                needed |= read_names([kept[-1]])
+            case ast.FunctionDef(name=name) if name in needed:
+                needed |= read_names([node])
+                kept.append(node)
+            case ast.Import() | ast.ImportFrom():
+                kept.append(node)
+    return kept[::-1]
+
+
+def _loop_of_needed(node: ast.For | ast.While, needed: set[str]) -> ast.For | ast.While:
+    """A loop with those statements that make what is needed after it, or in the turns that follow."""
+    while True:
+        before = set(needed)
+        body = what_results_need(node.body, needed) or [ast.Pass()]
+        if needed == before:
+            break
+    if isinstance(node, ast.While):
+        return ast.copy_location(ast.While(node.test, body, []), node)
+    return ast.copy_location(ast.For(node.target, node.iter, body, []), node)
+
+
+def without_equal_returns(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """Without conditions under which the same is returned as at the end."""
+    last = ast.dump(body[-1])
+
+    def returns_it(part: Sequence[ast.stmt]) -> bool:
+        return len(part) <= 1 and all(ast.dump(each) == last for each in part)
+
+    return [
+        node for node in body if not (isinstance(node, ast.If) and returns_it(node.body) and returns_it(node.orelse))
+    ]
