@@ -3,7 +3,7 @@
 import math
 
 import torch
-from numba import cuda
+from numba import cuda, float32
 from torch import Tensor
 
 from trifold.prototype import check_floating, elementwise_output, flat, launch, launch_elementwise, output
@@ -132,6 +132,65 @@ def launches_pooled(x: Tensor, window: int, mode: str) -> Tensor:
     out = x.new_empty(x.shape[0] // window)
     launch_elementwise(pool_kernel, out.numel(), x, output(out), window, mode == "mean")
     return out
+
+
+@cuda.jit
+def blur_kernel(x, out):
+    row, column = cuda.grid(2)
+    height, width = out.shape
+    if row < height and column < width:
+        total = x.dtype.type(0)
+        count = 0
+        for down, right in ((-1, 0), (0, -1), (0, 0), (0, 1), (1, 0)):
+            if 0 <= row + down < height and 0 <= column + right < width:
+                total += x[row + down, column + right]
+                count += 1
+        out[row, column] = total / count
+
+
+def launches_blurred(x: Tensor) -> Tensor:
+    """An argument is replaced; a shape is taken apart; blocks are counted in floats."""
+    check_floating("launches_blurred", x=x)
+    if not x.is_contiguous():
+        x = x.contiguous()
+    height, width = x.shape
+    out = torch.empty((height, width), device=x.device, dtype=x.dtype)
+    threads = (16, 16)
+    blocks = (math.ceil(height / threads[0]), int(math.ceil(width / threads[1])))
+    launch(blur_kernel, blocks, x, output(out), block=threads)
+    return out
+
+
+@cuda.jit
+def sum_kernel(x, sums, n):
+    shared = cuda.shared.array(BLOCK, float32)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    shared[t] = x[i] if i < n else 0
+    cuda.syncthreads()
+    step = BLOCK // 2
+    while step:
+        if t < step:
+            shared[t] += shared[t + step]
+        cuda.syncthreads()
+        step >>= 1
+    if t == 0:
+        sums[cuda.blockIdx.x] = shared[0]
+
+
+def launches_total(x: Tensor) -> Tensor:
+    """As many launches as it takes."""
+    if x.dtype is not torch.float32:
+        raise RuntimeError("launches_total: x must be float32, not %s" % x.dtype)
+    current = x.flatten()
+    n = len(current)
+    while n > 1:
+        blocks = math.ceil(n / BLOCK)
+        sums = torch.full((blocks,), -1.0, dtype=torch.float32, device=x.device)
+        launch(sum_kernel, blocks, current, output(sums), n, block=BLOCK)
+        current = sums
+        n = blocks
+    return current
 
 
 @cuda.jit

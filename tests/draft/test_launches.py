@@ -107,3 +107,22 @@ def test_tensors_of_two_dtypes_are_refused(op: Any) -> None:
         op.launches_step(parameter, gradient.double(), 0.5)
     with pytest.raises(RuntimeError, match="gradient must be contiguous; pass gradient"):
         op.launches_step(parameter, torch.ones(16)[::2], 0.5)
+
+
+@pytest.mark.parametrize("transposed", [True, False])
+def test_an_argument_is_replaced(op: Any, drawn: torch.Generator, transposed: bool) -> None:
+    x = torch.randn(20, 33, generator=drawn)
+    x = x.t() if transposed else x
+    cross = torch.tensor([[0.0, 1, 0], [1, 1, 1], [0, 1, 0]])[None, None]
+    sums = (torch.conv2d(each[None, None], cross, padding=1)[0, 0] for each in (x, torch.ones_like(x)))
+    torch.testing.assert_close(op.launches_blurred(x), next(sums) / next(sums))
+    with pytest.raises(RuntimeError, match=r"must have 2 dimensions, but is of shape \(2, 3, 4\)"):
+        op.launches_blurred(torch.ones(2, 3, 4))
+
+
+@pytest.mark.parametrize("size", [1, 128, 20000])
+def test_as_many_launches_as_it_takes(op: Any, drawn: torch.Generator, size: int) -> None:
+    x = torch.randn(size, generator=drawn)
+    torch.testing.assert_close(op.launches_total(x), x.sum().reshape(1), rtol=1e-4, atol=1e-4)
+    with pytest.raises(RuntimeError, match=r"must be float32, not torch\.float64"):
+        op.launches_total(x.double())

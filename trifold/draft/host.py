@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import typing
 from collections.abc import Sequence
@@ -228,6 +229,7 @@ class Host(HostLoops):
                 raise DraftError(
                     self.place(target), f"a shape of {tensor.dimensions} dimensions is unpacked into {len(target.elts)}"
                 )
+            self.require_dimensions(tensor, len(target.elts))
             return tuple(self.size(tensor, d) for d in range(len(target.elts)))
         if isinstance(value, tuple) and len(value) == len(target.elts):
             return value
@@ -240,16 +242,8 @@ class Host(HostLoops):
                 own = self.fresh(name)
                 kind = NUMBERS[value.type]
                 into.append(cpp.Declare(f"const {kind}", [own], expr))
-                kept = v.Number(
-                    cpp.Name(own, type=value.type, interval=value.interval),
-                    value.type,
-                    value.interval,
-                    value.facts,
-                    value.of_dtype,
-                    value.certain,
-                    value.precision,
-                    value.bytes_of,
-                )
+                name_of_it = cpp.Name(own, type=value.type, interval=value.interval)
+                kept = dataclasses.replace(value, expr=name_of_it)
                 if id(value) in self.facts_if_false:
                     self.facts_if_false[id(kept)] = self.facts_if_false[id(value)]
                 self.kept += [value, kept]

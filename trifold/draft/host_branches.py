@@ -106,8 +106,11 @@ class HostBranches(HostCalls):
         made = self.chosen(test, found[0], found[1], node)
         if not isinstance(made, (v.Number, v.Tensor)):
             return _Different()
-        if not any(bodies):
-            return self.named(made, name, into)
+        if all(
+            not body or (len(body) == 1 and _just_declared(body, each))
+            for body, each in zip(bodies, found, strict=True)
+        ):
+            return self.named(self._chosen_at_once(test, made, found, bodies), name, into)
         declared = [text for body, value in zip(bodies, found, strict=True) for text in _just_declared(body, value)]
         own = cpp.Name(declared[0] if declared else self.fresh(name), type=made.expr.type, interval=made.expr.interval)
         kind = "Tensor" if isinstance(made, v.Tensor) else v.NUMBERS[made.type]
@@ -115,6 +118,15 @@ class HostBranches(HostCalls):
         for body, value in zip(bodies, found, strict=True):
             assign_at_end(body, own, (value if isinstance(value, v.Tensor) else v.number(value)).expr)
         return dataclasses.replace(made, expr=own)
+
+    def _chosen_at_once(self, test: v.Number, made: Any, found: list[Any], bodies: list[list[cpp.Stmt]]) -> Any:
+        """The value as one expression, in place of both branches."""
+        values = [_value_of(body, value) for body, value in zip(bodies, found, strict=True)]
+        condition = test.expr
+        if isinstance(condition, cpp.Prefix) and condition.operator == "!":
+            condition, values = condition.operand, values[::-1]
+        chosen = cpp.Ternary(condition, *values, type=made.expr.type, interval=made.expr.interval)
+        return dataclasses.replace(made, expr=chosen)
 
     def _early(self, node: ast.If, test: v.Number, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned:
         """``if a: return x`` and what follows, in a helper: a choice."""
@@ -173,6 +185,17 @@ class HostBranches(HostCalls):
 
     def message_part(self, part: str | cpp.Expr) -> cpp.Expr:
         return part if isinstance(part, cpp.Expr) else string(part)
+
+
+def _value_of(body: list[cpp.Stmt], value: Any) -> cpp.Expr:
+    """A branch's value; where the branch declares it and nothing else, as it is computed there."""
+    expr: cpp.Expr = (value if isinstance(value, v.Tensor) else v.number(value)).expr
+    if body:
+        (declared,) = body
+        assert isinstance(declared, cpp.Declare) and declared.value is not None
+        expr = declared.value
+    body.clear()
+    return expr
 
 
 def _just_declared(body: list[cpp.Stmt], value: Any) -> list[str]:

@@ -261,6 +261,8 @@ class Conditions:
 
     def _is_none(self, negated: bool, a: Any, b: Any, node: ast.AST) -> Any:
         if b is not None:
+            if isinstance(a, v.DtypeOf) or isinstance(b, v.DtypeOf):
+                return self._dtypes_equal(negated, a, b, node)
             if isinstance(a, v.Tensor) and isinstance(b, v.Tensor):
                 return self._same_tensor(negated, a, b, node)
             raise DraftError(self.place(node), "only `is None` is translated")

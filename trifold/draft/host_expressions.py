@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -162,8 +163,12 @@ class HostExpressions(Conditions):
             return v.Text((*_text_parts(a), *_text_parts(b)))
         if isinstance(a, v.Shape) and isinstance(b, (tuple, v.Shape)):
             return v.Shape((*a.parts, *(b.parts if isinstance(b, v.Shape) else b)))
+        if isinstance(a, str) and op is operator.mod:
+            return self._formatted(a, b if isinstance(b, tuple) else (b,), node)
         if not isinstance(a, v.Number) and not isinstance(b, v.Number):
             return op(a, b)
+        if not all(isinstance(each, (v.Number, bool, int, float)) for each in (a, b)):
+            raise DraftError(self.place(node), "this operator is not translated in a launch function")
         x, y = v.number(a), v.number(b)
         known = self.by_dtype(op, x, y, a, b)
         kind = v.FLOAT if v.FLOAT in (x.type, y.type) or op is operator.truediv else v.INT
@@ -179,15 +184,34 @@ class HostExpressions(Conditions):
                 raise DraftError(self.place(node), "this operator is not translated in a launch function")
             if op is operator.lshift and isinstance(a, int):
                 x = v.Number(cpp.Name(f"int64_t{{{a}}}", type=v.INT, interval=(a, a)), v.INT, (a, a))
+            whole = op is operator.truediv and v.FLOAT not in (x.type, y.type)
+            if whole:
+                x = self.as_float(x)
             interval = None
             if kind == v.INT and all(each is not None for each in both) and op in _RANGES:
                 interval = _RANGES[op](*both)
                 if not fits(interval, v.INT[0]):
                     interval = None
             result = infix(SIGNS[op], x, y, kind, interval)
+            result.quotient = (a, b) if whole else None
         result.of_dtype = known
         precision = x.precision or y.precision
         return result if precision is None else self.rounded(precision, result)
+
+    def as_float(self, x: v.Number) -> v.Number:
+        if x.type == v.FLOAT:
+            return x
+        return v.Number(cpp.Cast("double", x.expr, type=v.FLOAT), v.FLOAT)
+
+    def _formatted(self, text: str, values: tuple[Any, ...], node: ast.AST) -> v.Text:
+        """``"%d and %s" % (a, b)``."""
+        words = re.split("%[ds]", text)
+        if len(words) != len(values) + 1 or "%" in "".join(words):
+            raise DraftError(self.place(node), "a format in a message is not translated", "write it as f-string")
+        parts: list[str | cpp.Expr] = [words[0]]
+        for value, word in zip(values, words[1:], strict=True):
+            parts += [*self.in_words(value, node), word]
+        return v.Text(tuple(parts))
 
     def with_known_range(self, x: v.Number) -> v.Number:
         """A number that the key's dtype decides, of the dtypes for which this is reached."""

@@ -36,6 +36,16 @@ class HostFacts(HostParts):
             if fact.given:
                 self.give(fact.tensor)
 
+    def require_dimensions(self, tensor: v.Tensor, count: int) -> None:
+        """Where a shape is unpacked, Python raises an error if it has another length."""
+        if tensor.dimensions is not None or not isinstance(tensor.expr, cpp.Name):
+            return
+        words = f"{self.function.__name__}: {tensor.expr.text} must have {count} dimensions, but is of shape "
+        shape = cpp.Name(f"trifold::Shape{{{tensor.expr.text}}}")
+        test = cpp.Infix("==", call(f"{tensor.expr.text}.dim"), cpp.Literal(str(count), count), type=v.BOOL)
+        self.into.append(cpp.Run(cpp.CallTo("trifold::check", (test, self.message_part(words), shape))))
+        self.learn((v.Fact(tensor, dimensions=count),))
+
     def set_dtypes(self, tensor: v.Tensor, dtypes: v.Dtypes) -> None:
         if self.key is None and len(dtypes) > 1:
             self.key, self.key_dtypes = tensor, dtypes

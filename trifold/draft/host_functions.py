@@ -17,7 +17,7 @@ from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.host import Host, Launch
 from trifold.draft.host_conditions import call, scalar_of, text_of
-from trifold.draft.host_tensors import count_of, new_empty, new_like, of_dtype, sizes_given, zeroed
+from trifold.draft.host_tensors import count_of, filled, new_empty, new_like, of_dtype, sizes_given, zeroed
 from trifold.draft.refusal import DraftError
 
 Handler = Callable[[Host, Any, dict[str, Any], ast.Call], Any]
@@ -172,6 +172,24 @@ def _zeros(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call)
     return zeroed(_empty(host, arguments, keywords, node))
 
 
+def _full(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    shape, value = arguments
+    return filled(_empty(host, (shape,), keywords, node), value)
+
+
+def _ones(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    return filled(_empty(host, arguments, keywords, node), 1)
+
+
+def _full_like(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    like, value = arguments
+    return filled(_empty_like(host, (like,), keywords, node), value)
+
+
+def _ones_like(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    return filled(_empty_like(host, arguments, keywords, node), 1)
+
+
 def _empty_like(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     return new_like(host, arguments[0], arguments[1:], keywords, node)
 
@@ -214,6 +232,48 @@ def _is_finite(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.C
     return v.Number(cpp.CallTo("std::isfinite", (value.expr,), type=v.BOOL), v.BOOL)
 
 
+def _whole_number(name: str) -> Handler:
+    """``math.ceil`` and ``math.floor``, of the quotient of two integers or of any float."""
+
+    def write(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+        (value,) = arguments
+        if not isinstance(value, v.Number):
+            return getattr(math, name)(value)
+        if value.quotient is not None:
+            a, b = value.quotient
+            return host._ceil(a, b) if name == "ceil" else host.binary(operator.floordiv, a, b, node)
+        if value.type != v.FLOAT:
+            return value
+        return v.Number(cpp.Cast("int64_t", call(f"std::{name}", value.expr), type=v.INT), v.INT)
+
+    return write
+
+
+def _of_a_number(function: Any) -> Handler:
+    def write(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+        (value,) = arguments
+        if not isinstance(value, v.Number):
+            return function(value)
+        given = host.as_float(value)
+        return v.Number(cpp.CallTo(f"std::{function.__name__}", (given.expr,), type=v.FLOAT), v.FLOAT)
+
+    return write
+
+
+def _int(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    (value,) = arguments
+    if not isinstance(value, v.Number):
+        return int(value)
+    if value.type == v.INT:
+        return value
+    return v.Number(cpp.Cast("int64_t", value.expr, type=v.INT), v.INT)
+
+
+def _float(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    (value,) = arguments
+    return host.as_float(value) if isinstance(value, v.Number) else float(value)
+
+
 def _product(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
     return host.product(arguments[0], node)
 
@@ -253,6 +313,8 @@ def _length(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
     (value,) = arguments
     if isinstance(value, tuple):
         return len(value)
+    if isinstance(value, v.Tensor):
+        return host.size(value, 0)
     raise DraftError(host.place(node), "this length is not known while drafting")
 
 
@@ -268,11 +330,20 @@ HANDLERS: dict[Any, Handler] = {
     prototype.launch_elementwise: _launch_elementwise,
     torch.empty: _empty,
     torch.empty_like: _empty_like,
+    torch.full: _full,
+    torch.full_like: _full_like,
+    torch.ones: _ones,
+    torch.ones_like: _ones_like,
     torch.zeros: _zeros,
     torch.zeros_like: _zeros_like,
     min: _least("min"),
     max: _least("max"),
     math.isfinite: _is_finite,
+    math.ceil: _whole_number("ceil"),
+    math.floor: _whole_number("floor"),
+    **{function: _of_a_number(function) for function in (math.sqrt, math.exp, math.log, math.log2, math.fabs)},
+    int: _int,
+    float: _float,
     math.prod: _product,
     sum: _sum,
     all: _all_or_any(True),

@@ -147,8 +147,7 @@ class HostLoops(HostBranches):
                 continue
             kind = "Tensor" if isinstance(value, v.Tensor) else v.NUMBERS[value.type]
             if isinstance(value, v.Tensor):
-                same = isinstance(new, v.Tensor) and _kind(new) == _kind(value)
-                if not same:
+                if not isinstance(new, v.Tensor) or not _is_like(new, value):
                     raise DraftError(self.place(node), f"{name} is another kind of tensor after a turn of the loop")
             elif not isinstance(new, (v.Number, bool, int, float)) or v.number(new).type != value.type:
                 raise DraftError(self.place(node), f"{name} is of another type after a turn of the loop")
@@ -177,8 +176,11 @@ def _refuse(place: Place, node: ast.For | ast.While, *kinds: type[ast.stmt]) -> 
         raise DraftError(place, f"a loop with {word} is not translated in a launch function", "write it without")
 
 
-def _kind(tensor: v.Tensor) -> tuple[Any, ...]:
-    return tensor.dtypes, tensor.dimensions, tensor.dense, tensor.strided
+def _is_like(new: v.Tensor, old: v.Tensor) -> bool:
+    """Whether all that is assumed of a tensor at a turn's beginning is true of another one."""
+    if (new.dtypes, new.dimensions) != (old.dtypes, old.dimensions) or (old.dense and not new.dense):
+        return False
+    return old.strided or not new.strided or new.dimensions == 1
 
 
 def _mentions(value: Any, text: str) -> bool:

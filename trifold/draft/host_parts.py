@@ -40,6 +40,10 @@ class HostParts(HostExpressions):
                     return v.DtypeOf(base.dtypes, base)
                 case "device":
                     return v.DeviceOf(base)
+                case "ndim":
+                    return self.dimensions_of(base)
+                case "T" if base.dimensions == 2:
+                    return self.transposed(base)
                 case "itemsize":
                     return self.element_size(base)
             return v.Method(base, name)
@@ -61,6 +65,19 @@ class HostParts(HostExpressions):
         if isinstance(base, (v.Number, v.DtypeOf)):
             raise DraftError(self.place(node), f".{name} of this is not translated")
         return getattr(base, name)
+
+    def dimensions_of(self, tensor: v.Tensor) -> Any:
+        if tensor.dimensions is not None:
+            return tensor.dimensions
+        expr = cpp.CallTo(f"{text_of(tensor.expr)}.dim", (), type=v.INT, interval=(0, 64))
+        self.dimension_calls[id(expr)] = tensor
+        self.kept.append(expr)
+        return v.Number(expr, v.INT, (0, 64))
+
+    def transposed(self, tensor: v.Tensor, first: int = 0, second: int = 1) -> v.Tensor:
+        ends = (cpp.Literal(str(n), n) for n in (first, second))
+        made = call("torch::stable::transpose", tensor.expr, *ends)
+        return v.Tensor(made, tensor.dtypes, tensor.dimensions, strided=True)
 
     def element_size(self, tensor: v.Tensor) -> v.Number:
         size = cpp.Cast("int64_t", call(f"{text_of(tensor.expr)}.element_size"), type=v.INT, interval=(1, 8))

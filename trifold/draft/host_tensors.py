@@ -19,12 +19,7 @@ _ADDRESS = (0, 2**63 - 1)
 
 
 def _dim(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
-    if x.dimensions is not None:
-        return x.dimensions
-    expr = cpp.CallTo(f"{text_of(x.expr)}.dim", (), type=v.INT, interval=(0, 64))
-    host.dimension_calls[id(expr)] = x
-    host.kept.append(expr)
-    return v.Number(expr, v.INT, (0, 64))
+    return host.dimensions_of(x)
 
 
 def _numel(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Number:
@@ -85,6 +80,10 @@ def new_like(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], 
     return dataclasses.replace(of_dtype(host, made, dtype, x.dimensions), strided=True)
 
 
+def filled(x: v.Tensor, value: Any) -> v.Tensor:
+    return dataclasses.replace(x, expr=call("trifold::filled", x.expr, v.number(value).expr))
+
+
 def zeroed(x: v.Tensor) -> v.Tensor:
     return dataclasses.replace(x, expr=call("trifold::zeroed", x.expr))
 
@@ -131,8 +130,25 @@ def _size_of(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], 
 
 
 def _transposed(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    first, second = (cpp.Literal(str(n), n) for n in (0, 1))
-    return v.Tensor(call("torch::stable::transpose", x.expr, first, second), x.dtypes, 2, strided=True)
+    ends = arguments or (0, 1)
+    if not all(isinstance(each, int) for each in ends) or keywords:
+        raise DraftError(host.place(node), "a transpose of unknown dimensions is not translated")
+    return host.transposed(x, *ends)
+
+
+def _flattened(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    if arguments or keywords:
+        raise DraftError(host.place(node), "flatten of some dimensions is not translated", "use x.reshape(...)")
+    return _reshape(host, x, (-1,), {}, node)
+
+
+def _new_full(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    shape, value = arguments
+    return filled(new_empty(host, x, (shape,), keywords, node), value)
+
+
+def _new_ones(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    return filled(new_empty(host, x, arguments, keywords, node), 1)
 
 
 def _contiguous(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
@@ -149,7 +165,15 @@ METHODS: dict[str, Callable[[Host, v.Tensor, Any, dict[str, Any], ast.Call], Any
     "data_ptr": _data_ptr,
     "stride": _stride,
     "size": _size_of,
+    "ndimension": _dim,
+    "nelement": _numel,
     "t": _transposed,
+    "transpose": _transposed,
+    "flatten": _flattened,
+    "ravel": _flattened,
+    "detach": lambda host, x, arguments, keywords, node: x,
+    "new_full": _new_full,
+    "new_ones": _new_ones,
     "contiguous": _contiguous,
     "clone": _clone,
     "new_zeros": _new_zeros,

@@ -42,6 +42,7 @@ class Number:
     of_dtype: tuple[Any, ...] | None = None  # its value for each dtype of the key
     certain: tuple[bool | None, ...] | None = None  # of a condition: likewise, None where more than that decides
     precision: Precision | None = None  # of a float that NumPy computed
+    quotient: tuple[Any, Any] | None = None  # of integers that are divided: both
     bytes_of: Tensor | None = None  # of an element's size: the tensor
 
 

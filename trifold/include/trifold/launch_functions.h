@@ -154,7 +154,11 @@ inline Tensor empty_on(Device device, Dims sizes, ScalarType dtype) {
   return made;
 }
 
-// `x`, of which every element is now 0.
+// `x`, of which every element is now `value`; and 0.
+inline Tensor filled(Tensor x, double value) {
+  torch::stable::fill_(x, value);
+  return x;
+}
 inline Tensor zeroed(Tensor x) {
   torch::stable::zero_(x);
   return x;
