@@ -56,9 +56,8 @@ class KernelFunction {
     const auto function = reinterpret_cast<void (*)(Params...)>(const_cast<void*>(code));
     return [&]<size_t... i>(std::index_sequence<i...>) -> std::function<cudaError_t()> {
       const std::tuple<remove_cvref_t<Params>...> values(*static_cast<remove_cvref_t<Params>*>(arguments[i])...);
-      return [=, line = launch.line] {
-        return launch_function<Params...>(kernel, function, line, std::get<i>(values)...);
-      };
+      return
+          [=, line = launch.line] { return run_function<Params...>(kernel, function, line, std::get<i>(values)...); };
     }(std::index_sequence_for<Params...>{});
   }
 

@@ -59,15 +59,19 @@ inline bool describe(const ConfigurationAt& configuration, const void* code, Ker
 
 // Runs it; returns CUDA's error.
 template <class... Params>
+cudaError_t run_function(const Kernel& kernel, void (*function)(Params...), Line line, const Params&... arguments) {
+  Error error = Error::success;
+  describe_launch(
+      kernel, function, [&](const Kernel& described) { error = launch_program(described, run_grid, line); },
+      arguments...);
+  return to_cuda(error);
+}
+// The same as what its stream is told.
+template <class... Params>
 cudaError_t launch_function(const Kernel& kernel, void (*function)(Params...), Line line, const Params&... arguments) {
   const auto stream = static_cast<cudaStream_t>(const_cast<void*>(kernel.stream));
-  return enqueue(stream, cudaGraphNodeTypeKernel, line, [=] {
-    Error error = Error::success;
-    describe_launch(
-        kernel, function, [&](const Kernel& described) { error = launch_program(described, run_grid, line); },
-        arguments...);
-    return to_cuda(error);
-  });
+  return enqueue(stream, cudaGraphNodeTypeKernel, line,
+                 [=] { return run_function<Params...>(kernel, function, line, arguments...); });
 }
 template <class... Params>
 cudaError_t launch_by_addresses(const Kernel& kernel, void (*function)(Params...), Line line, void** arguments) {

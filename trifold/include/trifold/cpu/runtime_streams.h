@@ -28,6 +28,9 @@ inline cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  using namespace trifold::host;
+  if (!is_own(stream)) return check(false);
+  captured_streams.erase(std::remove(captured_streams.begin(), captured_streams.end(), stream), captured_streams.end());
   delete stream;
   return cudaSuccess;
 }
