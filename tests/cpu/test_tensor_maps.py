@@ -48,3 +48,32 @@ def test_a_map_that_a_gpu_would_refuse(mistake: str, problem: str, line: str) ->
     number = next(i for i, text in enumerate(LINES, 1) if line in text)
     assert problem in told
     assert f"tensors.cu:{number}" in told
+
+
+GEMM = PROGRAM.with_name("tensor_gemm.cu")
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_matrix_product_by_a_ring_of_multicast_tiles_is_clean(seed: int, capfd: pytest.CaptureFixture[str]) -> None:
+    report = sanitize(GEMM, seed=seed)
+    assert (report.told, report.exit_status) == ([], 0)
+    assert capfd.readouterr().out == "0 wrong\n"
+
+
+@pytest.mark.parametrize(
+    ("mistake", "kind", "message"),
+    [
+        ("fewer bytes", "race", "the cp.async.bulk.tensor that thread (128, 0, 0) of block (0, 0, 0) starts"),
+        (
+            "one stage early",
+            "barrier misuse",
+            "waits for bytes only of 1 arrivals: more come than it is initialised for",
+        ),
+        ("own block only", "deadlock", "2048 bytes have come that it does not expect"),
+        ("wrong parity", "uninitialised read", "in multiply"),
+    ],
+)
+def test_a_mistake_in_the_ring_is_found(mistake: str, kind: str, message: str) -> None:
+    (finding,) = sanitize(GEMM, [mistake]).findings
+    assert finding.kind == kind
+    assert message in finding.message
