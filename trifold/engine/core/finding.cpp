@@ -52,7 +52,8 @@ std::string wait_for_operation(const Access& operation) {
            "its bytes.";
   return "What a bulk operation writes is there once its thread has waited for its group (cp.async.bulk.wait_group "
          "without .read, which is for the source alone), or for those that have waited for the phase of the mbarrier "
-         "that counts its bytes.";
+         "that counts its bytes. What another block of the cluster does is ordered by waits and arrivals of scope "
+         ".cluster alone: without one, a wait acquires at .cta.";
 }
 
 // What would order the two accesses of a race, at least one of which is an asynchronous operation's.
