@@ -301,6 +301,17 @@ inline cudaError_t cudaDeviceGetPCIBusId(char* name, int size, int device) {
   if (device == 0) std::snprintf(name, static_cast<size_t>(size), "0000:00:00.0");
   return cudaSetDevice(device);
 }
+inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) {
+  using namespace trifold::host;
+  return to_cuda(set_error(Error::invalid_device));
+}
+inline cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes,
+                                       cudaStream_t stream = nullptr, trifold::host::Line line = {}) {
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream, line);
+}
+inline cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t bytes, trifold::host::Line line = {}) {
+  return cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToDevice, line);
+}
 inline cudaError_t cudaDriverGetVersion(int* version) {
   *version = CUDART_VERSION;
   return cudaSuccess;
