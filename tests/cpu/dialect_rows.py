@@ -143,6 +143,9 @@ def permuted(x: int, y: int, selector: int) -> int:
     return int.from_bytes(picked, "little")
 
 
+BYTES = range(0, 32, 8)
+
+
 def lanes(operation: Callable[[int, int], int], bits: int, sign: bool = False) -> Callable[[int, int], int]:
     """An operation on each part of so many bits of two words."""
 
@@ -305,6 +308,21 @@ def _integers() -> list[Row]:
         (f"__vabsdiffs4({u}, {v})", lambda a, b: lanes(lambda x, y: abs(x - y), 8, True)(a, b)),
         (f"__vmaxs4({u}, {v})", lambda a, b: lanes(max, 8, True)(a, b)),
         (f"__vavgu4({u}, {v})", lambda a, b: lanes(lambda x, y: (x + y + 1) // 2, 8)(a, b)),
+        (f"__vsubss4({u}, {v})", lanes(lambda x, y: min(max(x - y, -128), 127), 8, True)),
+        (f"__vaddss2({u}, {v})", lanes(lambda x, y: min(max(x + y, -32768), 32767), 16, True)),
+        (f"__vaddus4({u}, {v})", lanes(lambda x, y: min(x + y, 255), 8)),
+        (f"__vsubus2({u}, {v})", lanes(lambda x, y: max(x - y, 0), 16)),
+        (f"__vhaddu2({u}, {v})", lanes(lambda x, y: (x + y) // 2, 16)),
+        (f"__vmins2({u}, {v})", lanes(min, 16, True)),
+        (f"__vcmpne4({u}, {v})", lanes(lambda x, y: -(x != y), 8)),
+        (f"__vcmpgts2({u}, {v})", lanes(lambda x, y: -(x > y), 16, True)),
+        (f"__vsetleu4({u}, {v})", lanes(lambda x, y: int(x <= y), 8)),
+        (f"__vabs4({u})", lambda a: lanes(lambda x, _: abs(x), 8, True)(a, 0)),
+        (f"__vabsss2({u})", lambda a: lanes(lambda x, _: min(abs(x), 32767), 16, True)(a, 0)),
+        (f"__vneg2({u})", lambda a: lanes(lambda x, _: -x, 16, True)(a, 0)),
+        (f"__vnegss4({u})", lambda a: lanes(lambda x, _: min(-x, 127), 8, True)(a, 0)),
+        (f"__vsads4({u}, {v})", lambda a, b: sum(abs(signed(a >> at, 8) - signed(b >> at, 8)) for at in BYTES)),
+        (f"__vsadu4({u}, {v})", lambda a, b: sum(abs((a >> at & 255) - (b >> at & 255)) for at in BYTES)),
         (f"__fns({u} | 0x10, 4, 1)", lambda a: 4),
         (f"max(-1, {u})", lambda a: U32 - 1),
     )

@@ -1,6 +1,7 @@
 // Integers and the bits of floats: counting, shifting and multiplying, bytes in words, and bits seen as another type.
 #pragma once
 
+#include <trifold/cpu/simd_words.h>
 #include <trifold/cpu/standard.h>
 
 #include <cstdint>
@@ -120,17 +121,6 @@ constexpr unsigned dot(unsigned a, unsigned b, unsigned c, int first = 0) {
   return c;
 }
 
-// f of each part of `T`'s width of the words.
-template <class T, class F, class... Words>
-constexpr unsigned in_parts(F f, Words... words) {
-  unsigned result = 0;
-  for (unsigned at = 0; at < 32; at += 8 * sizeof(T)) {
-    const auto part = static_cast<std::make_unsigned_t<T>>(f(static_cast<T>(words >> at)...));
-    result |= unsigned{part} << at;
-  }
-  return result;
-}
-
 }  // namespace trifold::host
 
 inline int __dp4a(int a, int b, int c) {
@@ -150,49 +140,6 @@ inline int __dp2a_hi(int a, int b, int c) {
 }
 inline unsigned __dp2a_hi(unsigned a, unsigned b, unsigned c) {
   return trifold::host::dot<uint16_t, uint8_t>(a, b, c, 2);
-}
-
-inline unsigned __vadd4(unsigned a, unsigned b) {
-  return trifold::host::in_parts<uint8_t>([](int x, int y) { return x + y; }, a, b);
-}
-inline unsigned __vsub4(unsigned a, unsigned b) {
-  return trifold::host::in_parts<uint8_t>([](int x, int y) { return x - y; }, a, b);
-}
-inline unsigned __vabsdiffs4(unsigned a, unsigned b) {
-  return trifold::host::in_parts<int8_t>([](int x, int y) { return std::abs(x - y); }, a, b);
-}
-inline unsigned __vabsdiffu4(unsigned a, unsigned b) {
-  return trifold::host::in_parts<uint8_t>([](int x, int y) { return std::abs(x - y); }, a, b);
-}
-inline unsigned __vavgu4(unsigned a, unsigned b) {
-  return trifold::host::in_parts<uint8_t>([](int x, int y) { return (x + y + 1) / 2; }, a, b);
-}
-inline unsigned __vmaxs4(unsigned a, unsigned b) {
-  return trifold::host::in_parts<int8_t>([](int x, int y) { return x > y ? x : y; }, a, b);
-}
-inline unsigned __vmaxu4(unsigned a, unsigned b) {
-  return trifold::host::in_parts<uint8_t>([](int x, int y) { return x > y ? x : y; }, a, b);
-}
-inline unsigned __vmins4(unsigned a, unsigned b) {
-  return trifold::host::in_parts<int8_t>([](int x, int y) { return x < y ? x : y; }, a, b);
-}
-inline unsigned __vminu4(unsigned a, unsigned b) {
-  return trifold::host::in_parts<uint8_t>([](int x, int y) { return x < y ? x : y; }, a, b);
-}
-inline unsigned __vcmpeq4(unsigned a, unsigned b) {
-  return trifold::host::in_parts<uint8_t>([](int x, int y) { return x == y ? 0xff : 0; }, a, b);
-}
-inline unsigned __vadd2(unsigned a, unsigned b) {
-  return trifold::host::in_parts<uint16_t>([](int x, int y) { return x + y; }, a, b);
-}
-inline unsigned __vsub2(unsigned a, unsigned b) {
-  return trifold::host::in_parts<uint16_t>([](int x, int y) { return x - y; }, a, b);
-}
-inline unsigned __vabsdiffs2(unsigned a, unsigned b) {
-  return trifold::host::in_parts<int16_t>([](int x, int y) { return std::abs(x - y); }, a, b);
-}
-inline unsigned __vabsdiffu2(unsigned a, unsigned b) {
-  return trifold::host::in_parts<uint16_t>([](int x, int y) { return std::abs(x - y); }, a, b);
 }
 
 inline float __int_as_float(int x) {
