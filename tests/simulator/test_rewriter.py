@@ -1,167 +1,19 @@
-"""The rewriter alone: what it makes of a kernel's source, with a device that only names things."""
+"""The rewriter alone: the functions that it makes of kernels, with the device of rewriter_device.py."""
 
 from __future__ import annotations
 
 import ast
 import math
 import types
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from trifold.simulator.rewriter import Builder, Operation, Program, Runtime
+from tests.simulator.rewriter_device import api, barrier, jit, line_of, program, run, shuffle
 from trifold.simulator.rewriter.link import is_rewritten
 from trifold.simulator.rewriter.polling import polling_loops
-
-# A device ------------------------------------------------------------------------------------------------------------
-
-
-def barrier() -> Any:
-    raise AssertionError("called, not yielded")
-
-
-def shuffle(*operands: Any, **more: Any) -> Any:
-    raise AssertionError("called, not yielded")
-
-
-class Jitted:
-    """What @cuda.jit makes."""
-
-    def __init__(self, fn: Any) -> None:
-        self.fn: types.FunctionType = fn
-
-    def __call__(self, *arguments: Any) -> Any:
-        raise AssertionError("called as an object")
-
-
-def jit(fn: Callable[..., Any]) -> Jitted:
-    return Jitted(fn)
-
-
-def product(a: Any, b: Any) -> Any:
-    return ("product", a, b)
-
-
-def quotient(a: Any, b: Any) -> Any:
-    return ("quotient", a, b)
-
-
-def total(a: Any, b: Any) -> Any:
-    return a + b if not isinstance(a, tuple) else ("sum", a, b)
-
-
-def device_sqrt(x: Any) -> Any:
-    return ("sqrt", x)
-
-
-class Index:
-    x = 5
-
-
-index = Index()
-lane = object()
-api: Any = types.SimpleNamespace(barrier=barrier, shuffle=shuffle, index=index, lane=lane)
-
-
-class Vocabulary:
-    grid_sync = Operation("sync", 9)
-
-    def operation(self, value: Any) -> Operation | None:
-        if value is barrier:
-            return Operation("barrier", None)
-        return Operation("shuffle", 1, (("mask", ...), ("value", ...), ("lane", 0))) if value is shuffle else None
-
-    def is_namespace(self, value: Any) -> bool:
-        return value is api
-
-    def is_atomic(self, value: Any) -> bool:
-        return False
-
-    def is_device_array(self, value: Any) -> bool:
-        return False
-
-    def is_question(self, value: Any) -> bool:
-        return value is lane
-
-    def device_function(self, value: Any) -> types.FunctionType | None:
-        return value.fn if isinstance(value, Jitted) else None
-
-    def called(self, value: Any) -> Any | None:
-        return device_sqrt if value is math.sqrt else None
-
-    def value(self, value: Any) -> Any | None:
-        return value if value is index else None
-
-    def literal(self, value: int) -> Any | None:
-        return ("long", value) if value >= 2**31 else None
-
-
-class Returned:
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __iter__(self) -> Returned:
-        return self
-
-    def __next__(self) -> Any:
-        raise StopIteration(self.value)
-
-
-def dynamic(callee: Any) -> Any:
-    if isinstance(callee, Jitted):
-        return program(callee).function
-    return {math.sqrt: device_sqrt}.get(callee, callee)
-
-
-conversions = {np.float32: lambda value: ("float32", value)}
-
-
-def runtime(site: Callable[[int], int]) -> Runtime:
-    arithmetic: dict[type[ast.AST], Any] = {ast.Mult: product, ast.Div: quotient, ast.Add: total}
-    awaited = lambda result: result if isinstance(result, types.GeneratorType) else Returned(result)  # noqa: E731
-    return Runtime(arithmetic, (index,), dynamic, awaited, conversions, site, poll=7)
-
-
-builder = Builder(
-    vocabulary=Vocabulary(),
-    runtime=runtime,
-    site=lambda file, line, function: line,
-    might_wait=lambda function: "barrier" in function.__code__.co_names,
-    as_generator=lambda function: function,
-)
-
-
-def program(kernel: Any) -> Program:
-    return builder.build(kernel.fn if isinstance(kernel, Jitted) else kernel)
-
-
-def run(kernel: Any, *arguments: Any, replies: dict[Any, Any] | None = None) -> tuple[Any, list[Any]]:
-    """What the rewritten kernel returns, and what it yields; each request is answered from ``replies``."""
-    made = program(kernel)
-    result = made.function(*arguments)
-    if not made.waits:
-        return result, []
-    assert isinstance(result, Generator)
-    requests: list[Any] = []
-    reply = None
-    while True:
-        try:
-            request = result.send(reply)
-        except StopIteration as end:
-            return end.value, requests
-        requests.append(request)
-        reply = (replies or {}).get(request)
-
-
-def line_of(kernel: Any, marker: str) -> int:
-    import inspect
-
-    function = kernel.fn if isinstance(kernel, Jitted) else kernel
-    lines, first = inspect.getsourcelines(function)
-    return next(first + i for i, line in enumerate(lines) if marker in line)
-
 
 # Waiting -------------------------------------------------------------------------------------------------------------
 
