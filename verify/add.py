@@ -18,7 +18,7 @@ spec = Spec(
     edges=elementwise_edges(2),
     bad_calls=elementwise_bad_calls("x", "y"),
     properties=[elementwise_large(2, torch.add)],
-    computed_by_torch={f"gradient {i}": "it is the upstream gradient, which is handed on" for i in range(2)},
+    computed_by_torch={f"gradient {i}": "it is the upstream gradient, which is passed on" for i in range(2)},
     rounded_once="ports/add.py: half types are added in float32 and rounded once",
     benchmarks=elementwise_benchmarks(torch.add, inputs=2),
 )

@@ -82,7 +82,7 @@ _SAMPLES: tuple[tuple[str, Callable[[torch.dtype], Call], str], ...] = (
         "negative",
         # All 40 numbers are one, and that of this seed is negative.
         lambda dtype: Call((TensorCase((40,), dtype, "expanded", "huge"), IndexCase((), 40))),
-        "exp of numbers below -745 is 0, unless a maximum that is negative, too, is subtracted",
+        "exp of numbers below -745 is 0, unless the maximum, which is negative too, is subtracted",
     ),
     (
         "masked",
@@ -92,7 +92,7 @@ _SAMPLES: tuple[tuple[str, Callable[[torch.dtype], Call], str], ...] = (
     (
         "special",
         lambda dtype: _call((16, 3), dtype, "squarable", reduction="none", label_smoothing=0.1),
-        "nan and inf make their own row nan, and no other one",
+        "nan and inf make only their own row nan",
     ),
     (
         "ignored",
@@ -325,7 +325,7 @@ spec = Spec(
             "many classes",
             # 270 terms per thread, many of them small: with fewer, the errors of 256 threads cancel in the sum of all.
             _call((1, 70_001), torch.bfloat16, "exact", reduction="none"),
-            "a sum in bfloat16 loses each term that is small beside it",
+            "a sum in bfloat16 loses each term that is small compared to it",
         ),
     ],
     edges=[

@@ -205,7 +205,7 @@ spec = Spec(
         _bad_call("not a tensor", ("x",), x="three"),
         _bad_call("no bins", ("bins", "0"), bins=0),
         _bad_call("negative bins", ("bins", "-3"), bins=-3),
-        _bad_call("bins that are no integer", ("bins",), bins=2.5),
+        _bad_call("bins that are not integers", ("bins",), bins=2.5),
         _bad_call("empty range", ("low", "high", "1"), low=1.0),
         _bad_call("range from right to left", ("low", "high", "2"), low=2.0),
         _bad_call("equal in float32", ("low", "high", "float32"), low=1.0, high=1.0 + 1e-12),
@@ -216,7 +216,7 @@ spec = Spec(
     ],
     properties=[
         Property("closed edges", _edges_are_closed, "each number of the range is in one bin, and no other number is"),
-        Property("many", _many, "threads take several vectors of so many elements", implementations=("port",)),
+        Property("many", _many, "threads process several vectors each", implementations=("port",)),
         large(_large, gpu_memory=28 * 2**30, reason="an index or a count in 32 bits wraps"),
     ],
     benchmarks=[

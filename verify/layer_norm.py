@@ -36,7 +36,7 @@ from ._norms import (
 
 _SAMPLES: tuple[tuple[str, tuple[int, ...], Fill, str], ...] = (
     ("wide", (3, 37), "wide", "numbers of many sizes, of which the largest make the variance"),
-    ("special", (20, 3), "squarable", "nan and inf make their own row nan, and no other one"),
+    ("special", (20, 3), "squarable", "nan and inf make only their own row nan"),
     ("equal", (2, 300), "zero", "a variance of 0: eps alone is left, inside the root"),
     ("tiny", (2, 300), "tiny", "a variance that underflows"),
 )

@@ -275,7 +275,7 @@ spec = Spec(
         ),
         _bad_call("two dimensions", ("mean",), mean=torch.ones(3, 3), std=torch.ones(3, 3)),
         _bad_call("negative count", ("num_samples", "-1"), num_samples=-1),
-        _bad_call("count that is no integer", ("num_samples",), num_samples=2.5),
+        _bad_call("count that is not an integer", ("num_samples",), num_samples=2.5),
     ],
     properties=[
         Property("normal", _is_normal, "the noise has the distribution that it claims"),

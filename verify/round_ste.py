@@ -45,11 +45,11 @@ spec = Spec(
     edges=elementwise_edges(1),
     bad_calls=elementwise_bad_calls("x"),
     properties=[
-        Property("ties", _at_the_step, "a tie goes down; round half up or to even would differ"),
+        Property("ties", _at_the_step, "a tie rounds down; half up or half to even would differ"),
         elementwise_large(1, _step),
     ],
     surrogate="a step has derivative 0; the upstream gradient is passed on as if it were the identity",
-    computed_by_torch={"gradient 0": "it is the upstream gradient, which is handed on"},
+    computed_by_torch={"gradient 0": "it is the upstream gradient, which is passed on"},
     rounded_once="0 and 1 are numbers of every dtype",
     benchmarks=elementwise_benchmarks(_step, gradients=NO_GRADIENTS),
 )

@@ -277,7 +277,7 @@ spec = Spec(
         _bad_call("another number of rows", ("source", "index", "(3, 5)", "(4,)"), index=torch.zeros(4).long()),
         _bad_call("an index for each element", ("index", "(3, 5)"), index=torch.zeros(3, 5).long()),
         _bad_call("negative size", ("size", "-1"), size=-1),
-        _bad_call("size that is no integer", ("size",), size=2.5),
+        _bad_call("size that is not an integer", ("size",), size=2.5),
         BadCall(
             "another device",
             lambda device: ([torch.zeros(3, 5, device=device), torch.zeros(3, dtype=torch.int64), 4], {}),

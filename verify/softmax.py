@@ -40,13 +40,13 @@ def eager(x: Tensor) -> Tensor:
 _SAMPLES: tuple[tuple[str, tuple[int, ...], Fill, str], ...] = (
     ("huge", (3, 37), "huge", "exp overflows where the maximum is not subtracted: inf / inf is nan"),
     ("wide", (3, 37), "wide", "exp of a difference that was rounded to a half type is off by as much as that is large"),
-    ("masked", (5, 37), "masked", "exp(-inf) is 0, and takes part in no maximum"),
-    ("special", (16, 3), "special", "nan and inf make their own row nan, and no other one"),
+    ("masked", (5, 37), "masked", "exp(-inf) is 0, and is never the maximum"),
+    ("special", (16, 3), "special", "nan and inf make only their own row nan"),
 )
 # All 40 numbers are one, and that of this seed is negative.
-_NEGATIVE = "exp of numbers below -745 is 0, unless a maximum that is negative, too, is subtracted"
+_NEGATIVE = "exp of numbers below -745 is 0, unless the maximum, which is negative too, is subtracted"
 # 270 terms per thread, many of them small: with fewer, the errors of 256 threads cancel in the sum of all.
-_LONG = "a sum in a half type loses each term that is small beside it"
+_LONG = "a sum in a half type loses each term that is small compared to it"
 
 
 def _rows_sum_to_one(function: Callable[..., Tensor], device: str) -> None:

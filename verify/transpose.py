@@ -125,12 +125,12 @@ spec = Spec(
         Sample("one row", _call((1, 37), torch.float32), "the result is one column: a copy, but another shape"),
         Sample("a column", _call((37, 1), torch.float32), "all but one lane of each warp have no element"),
         Sample(
-            "several tiles", _call((70, 40), torch.float32), "tile (i, j) goes to tile (j, i), of a ragged edge too"
+            "several tiles", _call((70, 40), torch.float32), "tile (i, j) becomes tile (j, i), of a ragged edge too"
         ),
         Sample("batch", _call((3, 33, 34), torch.float32), "a tile must not go into the next matrix"),
         Sample("cells of 2", _call((66, 70), torch.bfloat16), "elements are swapped within words, words within tiles"),
         Sample("cells of 4", _call((132, 140), torch.uint8), "elements are swapped within words, words within tiles"),
-        Sample("odd of 1 byte", _call((65, 67), torch.uint8), "a row that is no whole number of words"),
+        Sample("odd of 1 byte", _call((65, 67), torch.uint8), "a row that is not a whole number of words"),
         Sample("special", Call((TensorCase((5, 7), fill="special"),)), "nan and the sign of 0 are moved as they are"),
     ],
     edges=[
