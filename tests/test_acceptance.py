@@ -108,8 +108,8 @@ def test_entries_of_a_file_keep_their_order_and_fields(tmp_path: Path) -> None:
         ("[[suppression]]\nkind = 'race'\nreason = 3\n", "entry 1 needs text in reason"),
         ("[[suppression]]\nkind = 'race'\nreason = ''\n", "entry 1 needs text in reason"),
         ("[[suppression]]\nkind = 'rice'\nreason = 'so'\n", "entry 1: there is no finding of the kind 'rice'"),
-        ("[suppression]\nkind = 'race'\nreason = 'so'\n", "is no list of suppressions"),
-        ("[[suppressions]]\nkind = 'race'\nreason = 'so'\n", "is no list of suppressions: it has suppressions"),
+        ("[suppression]\nkind = 'race'\nreason = 'so'\n", "is not a list of suppressions"),
+        ("[[suppressions]]\nkind = 'race'\nreason = 'so'\n", "is not a list of suppressions: it has suppressions"),
         ("[[", "cannot be read"),
     ],
 )

@@ -219,7 +219,7 @@ def test_shapes_of_two_seeds_do_not_come_into_one_file(root: Path) -> None:
 def test_a_run_that_its_limit_stops_says_what_is_left(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     status, output, rows = invoke(root, *DRAWN, "--stop-after", "0")
     assert (status, rows) == (3, [])
-    assert "Stopped: 5 cases are left; --resume goes on" in output
+    assert "Stopped: 5 cases are left; --resume continues" in output
     assert json.loads((root / "results.json").read_text(encoding="utf-8"))["environment"]["complete"] is False
     monkeypatch.setattr(run, "measure", timer())
     assert invoke(root, *DRAWN, "--stop-after", "1", "--resume")[0] == 0

@@ -87,8 +87,8 @@ def test_only_what_is_asked_for_is_measured(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        pytest.param(("--against", "eager,jax"), "nobody is called 'jax'", id="an unknown rival"),
-        pytest.param(("--shapes", "16x"), "'16x' is no shape", id="half a shape"),
+        pytest.param(("--against", "eager,jax"), "there is no competitor 'jax'", id="an unknown rival"),
+        pytest.param(("--shapes", "16x"), "'16x' is not a shape", id="half a shape"),
         pytest.param(("--shapes", "4x4"), "nothing to measure for gate with '4x4'", id="a shape that no case has"),
         pytest.param(("--methods", "clock"), "nothing to measure for gate with 'clock'", id="no way to time"),
         pytest.param(("--dtypes", "float8"), "nothing to measure for gate with 'float8'", id="a dtype of no case"),

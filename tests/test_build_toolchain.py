@@ -44,7 +44,7 @@ def test_a_numbered_compiler_stands_in_and_cxx_decides(only_path: Path, monkeypa
     monkeypatch.setenv("CXX", "g++-11")
     assert toolchain.find_gxx() == old
     monkeypatch.setenv("CXX", "g++-9")
-    with pytest.raises(ToolchainError, match=r"CXX is 'g\+\+-9', which is no program on PATH"):
+    with pytest.raises(ToolchainError, match=r"CXX is 'g\+\+-9', which is not a program on PATH"):
         toolchain.find_gxx()
 
 
@@ -85,7 +85,9 @@ def test_ninja_is_found_beside_a_python_that_is_not_activated(monkeypatch: pytes
     monkeypatch.setattr(sysconfig, "get_path", lambda *_, **__: str(tmp_path / "nowhere"))
     assert toolchain.find_ninja() == beside
     beside.unlink()
-    with pytest.raises(ToolchainError, match=r"ninja is neither on PATH nor beside this Python\n  pip install ninja"):
+    with pytest.raises(
+        ToolchainError, match=r"ninja is neither on PATH nor in the folder of this Python\n  pip install ninja"
+    ):
         toolchain.find_ninja()
 
 

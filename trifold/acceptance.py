@@ -163,7 +163,7 @@ def read_suppressions(path: Path) -> tuple[Acceptance, ...]:
     others = sorted(set(content) - {"suppression"})
     if others or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise AcceptanceError(
-            f"{path} is no list of suppressions{f': it has {others[0]}' if others else ''}",
+            f"{path} is not a list of suppressions{f': it has {others[0]}' if others else ''}",
             "begin each entry with [[suppression]]",
         )
     return tuple(_entry(entry, f"{_shown(path)}, entry {number}") for number, entry in enumerate(entries, start=1))

@@ -124,7 +124,7 @@ def check_launch(kernel: str, capability: str, grid: Dim3, block: Dim3, dynamic_
         raise LaunchError(
             f"{kernel}: {dynamic_shared:,} bytes of dynamic shared memory; {gpu} has at most "
             f"{limits.block_shared * KIB:,} a block",
-            "take smaller tiles, or set compute_capability to the GPU that you mean",
+            "use smaller tiles, or set compute_capability to the GPU that you mean",
         )
 
 

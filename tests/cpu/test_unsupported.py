@@ -50,7 +50,7 @@ inline int answer() {
 __global__ void lanes_kernel(unsigned* y) { y[0] = answer(); }
 """
     problem = problem_of("lanes", header, tmp_path)
-    assert re.search(r"cuda_src/lanes\.cuh:4: error: asm that is no function's of a GPU cannot be compiled", problem)
+    assert re.search(r"cuda_src/lanes\.cuh:4: error: asm outside of device functions cannot be compiled", problem)
 
 
 def test_other_features_are_named_at_their_lines(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def refused(
         (["add"], "add is not verified on cuda"),
         (["add", "--name", "queue"], "'queue' is a module of Python's standard library"),
         (["add", "--name", "a b"], "'a b' is refused by PyPI"),
-        (["add", "--version", "x"], "'x' is no version"),
+        (["add", "--version", "x"], "'x' is not a version"),
         (["add", "--arch", "sm_90"], "an architecture has the form 9.0"),
         (["add", "--allow-unverified", "cpu"], "'cpu' is not"),
         ([], "name at least one op"),

@@ -291,7 +291,7 @@ IN_RECORD: list[tuple[str, Callable[[Files], object], str]] = [
     ("a certificate relabelled", with_facts(relabelled), "is not the .* that the certificate of round_ste is for"),
     ("a failed certificate", certificate(verdict="failed"), "says 'failed'"),
     ("a device neither verified nor waived", certificate(waived=[]), "is verified on cpu alone"),
-    ("few examples that nobody waived", certificate(examples={"port cpu": 5}), "was verified with 5 of 80 examples"),
+    ("few examples that were not waived", certificate(examples={"port cpu": 5}), "was verified with 5 of 80 examples"),
     ("a certificate without sources", certificate(sources={}), "is not the .* that the certificate"),
     (
         "the sources of another op",
@@ -316,7 +316,7 @@ IN_RECORD: list[tuple[str, Callable[[Files], object], str]] = [
         with_facts(lambda found: found.update(namespace="two_kernels_0")),
         "is not that of its sources",
     ),
-    ("no library", with_text(LIBRARY, b"\x7fELF", b"\x7fOLF"), "is no library"),
+    ("no library", with_text(LIBRARY, b"\x7fELF", b"\x7fOLF"), "is not a library"),
 ]
 
 

@@ -114,7 +114,7 @@ def test_entries_of_other_files_stay_and_those_of_files_that_are_gone_do_not(wor
 def test_what_is_no_compilation_database_is_left_alone(workspace: Workspace, text: str) -> None:
     path = workspace.root / compile_commands.NAME
     path.write_text(text)
-    with pytest.raises(WorkspaceError, match="is no compilation database"):
+    with pytest.raises(WorkspaceError, match="is not a compilation database"):
         compile_commands.write(workspace)
     assert path.read_text() == text
 

@@ -131,7 +131,7 @@ def _compared(results: Results, before: Results, most: float) -> int:
 def _begun(path: Path | None) -> Results | None:
     """The results of an earlier run; None if there is no file yet."""
     if path is None:
-        raise TrifoldError("--resume: there is no file to go on with", "name it with --json")
+        raise TrifoldError("--resume: there is no file to resume", "name it with --json")
     return Results.read(path) if path.exists() else None
 
 
@@ -167,4 +167,6 @@ def _shape(text: str) -> tuple[int, ...]:
     try:
         return tuple(size(part) for part in parts)
     except ValueError:
-        raise TrifoldError(f"--shapes: '{text}' is no shape", "write sizes with x between: 16384x4096, 2^20") from None
+        raise TrifoldError(
+            f"--shapes: '{text}' is not a shape", "write sizes with x between: 16384x4096, 2^20"
+        ) from None

@@ -128,7 +128,7 @@ def refusal(arguments: Arguments, dtypes: Sequence[torch.dtype] = DTYPES) -> str
     if x.dtype not in dtypes:
         return f"CUB's results in {x.dtype} are not those of the op".replace("torch.", "")
     if not x.is_contiguous():
-        return "CUB is called with contiguous tensors, and x is none"
+        return "CUB is called with contiguous tensors, and x is not contiguous"
     if not 0 < x.numel() < 2**31:
         return f"CUB is compiled for 1 to 2^31 - 1 elements here, and x has {x.numel():,}"
     return ""

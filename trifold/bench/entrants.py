@@ -67,7 +67,7 @@ def rivals(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in names:
         if name not in RIVALS:
-            raise TrifoldError(f"--against: nobody is called '{name}'", f"choose among {', '.join(RIVALS)}")
+            raise TrifoldError(f"--against: there is no competitor '{name}'", f"choose among {', '.join(RIVALS)}")
     return names
 
 

@@ -32,7 +32,7 @@ def with_gradients(files: OpFiles, spec: Any, benchmark: Benchmark) -> Benchmark
     if gradients.arguments == () and (benchmark.backward or benchmark.training):
         raise SpecError(
             f"{files.spec}: the benchmark '{benchmark.name}' is of a backward pass, and {files.name} has no gradient",
-            "leave it away, or state op.autograd in ports/*.py and Spec(gradients=...)",
+            "remove it, or state op.autograd in ports/*.py and Spec(gradients=...)",
         )
     parameters = benchmark.parameters or _parameters(benchmark, op)
     unknown = [name for name in gradients.arguments or () if op is not None and name not in parameters]

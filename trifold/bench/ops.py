@@ -137,7 +137,7 @@ def measure_ops(
         report.text("\n" + figure_lines(done.figures))
     report.text("\n" + preparing(done.rows))
     if left:
-        report.text(f"\nStopped: {left} cases are left; --resume goes on")
+        report.text(f"\nStopped: {left} cases are left; --resume continues")
     return done
 
 

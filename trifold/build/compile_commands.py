@@ -110,7 +110,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
     except (OSError, ValueError):
         entries = None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) and "file" in entry for entry in entries):
-        raise WorkspaceError(f"{path} is no compilation database", "remove it")
+        raise WorkspaceError(f"{path} is not a compilation database", "remove it")
     return entries
 
 

@@ -94,7 +94,7 @@ def _translated(inside: str, code: str, qualifiers: str, heads: list[str]) -> st
         return None
     if len(literals) < len(pieces):
         unread = next(piece for piece in pieces if isinstance(piece, int))
-        return _refused(inside, unread, "the text of this asm is no string literal, so that it cannot be read")
+        return _refused(inside, unread, "the text of this asm is not a string literal, so it cannot be translated")
     if "goto" in qualifiers or len(sections) > 4:
         return _refused(inside, 0, "asm goto is not there on the CPU")
     memory = len(sections) > 3 and '"memory"' in inside[sections[3][0] :]
@@ -155,7 +155,8 @@ class _Operands:
             self.before += f"{variable} = {_PTX}input<'{outputs[int(letter)]}'>({value}); "
         elif len(letter) != 1 or letter not in _CONSTRAINTS or (output and letter == "n"):
             raise Untranslatable(
-                0, f"an operand with the constraint {constraint or 'of no letter'} is not yet on the CPU: {REMEDY}"
+                0,
+                f"an operand with the constraint {constraint or 'of no letter'} is not yet on the CPU: {REMEDY}",
             )
         elif output:
             variable = f"ptx_{number}"

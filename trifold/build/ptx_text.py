@@ -206,7 +206,7 @@ class _Translator:
             raise self._error(f"{_shown(text)} has no predicate that was declared")
         instruction = _INSTRUCTION.fullmatch(text)
         if instruction is None:
-            raise self._error(f"{_shown(text)} is no instruction of PTX")
+            raise self._error(f"{_shown(text)} is not a PTX instruction")
         opcode, rest = instruction[1], instruction[2].strip()
         code = self._instruction(opcode, _split(rest), statement.scope) + "; "
         return f"{guard}{{ {code}}} " if guard else code
@@ -220,7 +220,7 @@ class _Translator:
             return f"goto {label}"
         if opcode == "exit":
             if not self.in_kernel:
-                raise self._missing("exit of a function that is no kernel is not yet on the CPU")
+                raise self._missing("exit of a function that is not a kernel is not yet on the CPU")
             return "return"
         known = forms().get(word, ())
         fitting = [(form, kept) for form in known if (kept := form.match(modifiers)) is not None]
@@ -240,7 +240,7 @@ class _Translator:
             return self._missing(f"{opcode} is not yet on the CPU, which has {', '.join(known[:4])}")
         if known or opcode.split(".")[0] in _OTHERS:
             return self._missing(f"{opcode} is not yet on the CPU")
-        return self._error(f"{opcode} is no instruction of PTX that trifold knows")
+        return self._error(f"{opcode} is not a PTX instruction that trifold knows")
 
     # ---------------------------------------------------------------------------------------------------- operands
 
@@ -302,7 +302,7 @@ class _Translator:
             return f"{_PTX}pack({each(operand, scope)})"
         parts = _split(operand[1:-1]) if operand.startswith("{") and operand.endswith("}") else []
         if not parts or (size > 1 and len(parts) != size):
-            raise self._error(f"{_shown(operand)} is no list of {size or 'several'} registers")
+            raise self._error(f"{_shown(operand)} is not a list of {size or 'several'} registers")
         return f"{_PTX}pack({', '.join(each(part, scope) for part in parts)})"
 
     def _written(self, operand: str, scope: _Scope) -> str:
@@ -329,18 +329,18 @@ class _Translator:
         if found is None and re.match(r"%[a-z]", name):
             raise self._missing(f"{_shown(name)} is not yet on the CPU")
         if found is None:
-            raise self._error(f"{_shown(name)} is no number, no operand and no register that the CPU has")
+            raise self._error(f"{_shown(name)} is not a number, an operand or a supported register")
         return found
 
     def _address(self, operand: str, scope: _Scope) -> str:
         address = _ADDRESS.fullmatch(operand)
         if address is None:
-            raise self._error(f"{_shown(operand)} is no address")
+            raise self._error(f"{_shown(operand)} is not an address")
         offset = 0
         if address[2]:
             number = _INTEGER.fullmatch(address[3].replace(" ", ""))
             if number is None:
-                raise self._error(f"{_shown(operand)} is no address")
+                raise self._error(f"{_shown(operand)} is not an address")
             offset = int(number[2], 0) * (-1 if (address[2] == "-") != (number[1] == "-") else 1)
         return f"{_PTX}at({self._register(address[1], scope)}, {offset})"
 

@@ -383,7 +383,7 @@ def architectures() -> str:
     if not torch.cuda.is_available():
         raise ToolchainError(
             "no CUDA device is visible, so there is no architecture to compile for",
-            "set TORCH_CUDA_ARCH_LIST (9.0 for an H100 or H200), or see to nvidia-smi and CUDA_VISIBLE_DEVICES",
+            "set TORCH_CUDA_ARCH_LIST (9.0 for an H100 or H200), or check nvidia-smi and CUDA_VISIBLE_DEVICES",
         )
     known = [int("".join(filter(str.isdigit, name))) for name in torch.cuda.get_arch_list() if name.startswith("sm_")]
     newest = max(divmod(number, 10) for number in known)

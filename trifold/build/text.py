@@ -91,7 +91,7 @@ def _build(path: Path, options: Sequence[str], build: _Build) -> cache.Product:
     given = tuple(_resolved(option) for option in options if not _FOR_GPUS_ONLY.fullmatch(option))
     if unknown := [option for option in given if option != "-g" and not option.startswith(("-D", "-U", "-I"))]:
         raise BuildError(
-            f"options: {unknown[0]!r} means nothing to the build for the CPU",
+            f"options: {unknown[0]!r} is not an option of the build for the CPU",
             "give only -g, and -D, -U, -I and -std with their value",
         )
     folders = tuple(Path(option[2:]) for option in given if option.startswith("-I"))
@@ -132,7 +132,7 @@ def _standard(options: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
         at += 1
     if chosen not in _FLAGS_OF_STANDARD:
         raise BuildError(
-            f"-std: {chosen!r} is no C++ standard of nvcc's", f"give one of {', '.join(_FLAGS_OF_STANDARD)}"
+            f"-std: {chosen!r} is not a C++ standard of nvcc", f"give one of {', '.join(_FLAGS_OF_STANDARD)}"
         )
     return _FLAGS_OF_STANDARD[chosen], others
 

@@ -42,7 +42,7 @@ def find_gxx() -> Path:
     if chosen:
         found = shutil.which(chosen)
         if found is None:
-            raise ToolchainError(f"CXX is '{chosen}', which is no program on PATH", "unset CXX, or correct it")
+            raise ToolchainError(f"CXX is '{chosen}', which is not a program on PATH", "unset CXX, or correct it")
         return Path(found).absolute()
     names = ["g++", *(f"g++-{number}" for number in range(NEWEST_GXX_NAME, OLDEST_GXX[0] - 1, -1))]
     for name in names:
@@ -84,7 +84,9 @@ def find_ninja() -> Path:
     folders = (sysconfig.get_path("scripts"), str(Path(sys.executable).parent), _user_scripts())
     found = shutil.which("ninja") or shutil.which("ninja", path=os.pathsep.join(folders))
     if found is None:
-        raise ToolchainError("there is no build tool: ninja is neither on PATH nor beside this Python", INSTALL_NINJA)
+        raise ToolchainError(
+            "there is no build tool: ninja is neither on PATH nor in the folder of this Python", INSTALL_NINJA
+        )
     return Path(found).absolute()
 
 
@@ -171,9 +173,9 @@ def _run_for_version(program: Path) -> str:
             timeout=30,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolchainError(f"{program} does not run: {error}", "reinstall it, or take it off PATH") from None
+        raise ToolchainError(f"{program} does not run: {error}", "reinstall it, or remove it from PATH") from None
     if done.returncode != 0:
         raise ToolchainError(
-            f"{program} --version fails with exit status {done.returncode}", "reinstall it, or take it off PATH"
+            f"{program} --version fails with exit status {done.returncode}", "reinstall it, or remove it from PATH"
         )
     return done.stdout

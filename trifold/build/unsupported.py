@@ -35,7 +35,7 @@ class Feature:
 
 # Inline PTX of device code is already C++ when g++ reads it (inline_ptx.py).
 ASSEMBLY = Feature(
-    "asm that is no function's of a GPU",
+    "asm outside of device functions",
     re.compile(r"\b(?:asm|__asm__|__asm)\b\s*(?:volatile\b|__volatile__\b)?\s*\("),
     "mark its function __device__, if it is inline PTX",
 )

@@ -96,7 +96,9 @@ def find() -> Path:
     for place in candidates:
         if place.is_file() and os.access(place, os.X_OK):
             return place.absolute()
-    raise ToolchainError("compute-sanitizer is no package here, and neither on PATH nor in the CUDA toolkit", INSTALL)
+    raise ToolchainError(
+        "compute-sanitizer is not installed as a package, nor on PATH, nor in the CUDA toolkit", INSTALL
+    )
 
 
 def _of_package() -> list[Path]:

@@ -79,7 +79,7 @@ def _convert(kernel: str, parameter: Parameter, arg: Any) -> Argument:
     if parameter.kind == "pointer":
         return _pointer(kernel, parameter, arg)
     if parameter.kind == "reference":
-        raise _wrong(kernel, parameter, "is a reference, which no kernel can take", "take a pointer or a value")
+        raise _wrong(kernel, parameter, "is a reference, which a kernel cannot have", "use a pointer or a value")
     if isinstance(arg, np.void):
         if arg.nbytes != parameter.size or parameter.element:
             raise _wrong(

@@ -39,7 +39,9 @@ def targets(wanted: Sequence[str], nvcc: Nvcc | None) -> Targets:
     names = [name for text in wanted for name in re.split(r"[,; ]+", text) if name] or list(DEFAULT)
     for name in names:
         if re.fullmatch(r"\d{1,2}\.\d[af]?", name) is None:
-            raise GraduationError(f"--arch {name}: an architecture has the form 9.0 or 9.0a", "give --arch 9.0, say")
+            raise GraduationError(
+                f"--arch {name}: an architecture has the form 9.0 or 9.0a", "give --arch 9.0, for example"
+            )
     known = _known_to(nvcc) if nvcc is not None else [name.rstrip("af") for name in names]
     for name in names:
         base = name.rstrip("af")

@@ -21,7 +21,7 @@ def engine_files() -> dict[str, Path]:
     folders = ("core", "cpu")
     found = [path for folder in folders for path in sorted((ENGINE_ROOT / folder).iterdir())]
     if not found:
-        raise GraduationError(f"{ENGINE_ROOT} has no sources: the installation is not whole", "install trifold again")
+        raise GraduationError(f"{ENGINE_ROOT} has no sources: the installation is incomplete", "install trifold again")
     return {
         str(path.relative_to(ENGINE_ROOT)): path
         for path in found

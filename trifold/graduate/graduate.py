@@ -213,8 +213,8 @@ def _readable_errors(out: Path) -> Iterator[None]:
         verb = "written" if error.errno in _OF_WRITING else "used"
         raise GraduationError(
             f"{error.filename or out} cannot be {verb}: {error.strerror or error}",
-            "see to that file, and to free space on the disks of --out and of TMPDIR",
+            "check that file, and the free space on the disks of --out and of TMPDIR",
         ) from None
     except subprocess.CalledProcessError as error:
         said = last_line((error.stderr or b"").decode(errors="replace"))
-        raise GraduationError(f"the sdist cannot be written: {said}", "see to the disk's free space") from None
+        raise GraduationError(f"the sdist cannot be written: {said}", "check the disk's free space") from None

@@ -45,7 +45,7 @@ def _problem(name: str, module: str) -> str:
     except InvalidName:
         return "is refused by PyPI"
     if not (module.isascii() and module.isidentifier()):
-        return f"cannot be imported: {module} is no Python identifier"
+        return f"cannot be imported: {module} is not a Python identifier"
     if keyword.iskeyword(module) or keyword.issoftkeyword(module):
         return "is a keyword of Python"
     if module in sys.stdlib_module_names or module.lower() in sys.stdlib_module_names:
@@ -70,7 +70,7 @@ def require_version(text: str) -> str:
     try:
         version = Version(text)
     except InvalidVersion:
-        raise GraduationError(f"'{text}' is no version", "give one such as 0.1.0") from None
+        raise GraduationError(f"'{text}' is not a version", "give one such as 0.1.0") from None
     if version.local is not None:
         raise GraduationError(
             f"the version '{text}' has a local label",

@@ -151,7 +151,7 @@ def _require_sum(wheel: Path) -> None:
 def _require_record(wheel: Path, files: Mapping[str, bytes]) -> None:
     own = [name for name in files if name.endswith(".dist-info/RECORD")]
     if len(own) != 1:
-        raise GraduationError(f"{wheel.name} is no wheel: it has {len(own)} RECORD files", _BUILD_IT_AGAIN)
+        raise GraduationError(f"{wheel.name} is not a wheel: it has {len(own)} RECORD files", _BUILD_IT_AGAIN)
     rows = csv.reader(io.StringIO(files[own[0]].decode("utf-8", "replace")))
     recorded = {row[0]: row[1] for row in rows if len(row) == 3 and row[0] != own[0]}
     for name in sorted((files.keys() - {own[0]}) | recorded.keys()):
@@ -233,7 +233,7 @@ def _require_certificate(
     few = fewer(certificate["examples"])
     if few and EXAMPLES not in certificate["waived"]:
         raise GraduationError(
-            f"{op} was verified with {few}, which nobody waived", "verify it with the default, and graduate it again"
+            f"{op} was verified with {few}, which was not waived", "verify it with the default, and graduate it again"
         )
     folder = f"{package}/sources"
     wanted = {f"{folder}/cuda_src/{op}.cu", f"{folder}/cuda_src/{op}.cuh", f"{folder}/ports/{op}.py"}
@@ -296,7 +296,7 @@ def _libraries(files: Mapping[str, bytes]) -> Iterator[tuple[str, SharedLibrary]
             try:
                 yield name, SharedLibrary.parse(content)
             except ValueError as error:
-                raise GraduationError(f"{name} is no library: {error}", _BUILD_IT_AGAIN) from None
+                raise GraduationError(f"{name} is not a library: {error}", _BUILD_IT_AGAIN) from None
 
 
 def _require_this_machine(wheel: Path) -> None:

@@ -34,7 +34,7 @@ def op_texts(files: OpFiles, family: Family, wanted: str | None) -> dict[Path, s
     if wanted is not None and family != "elementwise":
         raise NewError(
             f"--signature goes with --like elementwise only: the kernel of a {family} op is written for its arguments",
-            f"leave --signature away, and change the arguments in the five files that --like {family} gives",
+            f"omit --signature, and change the arguments in the five files that --like {family} generates",
         )
     templates: str = family
     context: dict[str, Any] = {"op": files.name}

@@ -158,7 +158,7 @@ def _argument(argument: Any) -> Argument:
     if argument.has_default_value():
         value = argument.default_value
         if kind.base in ("ScalarType", "Device") and value is not None:
-            raise SignatureError(f"--signature: {name} has a default", f"leave it away, or declare '{kind.base}?'")
+            raise SignatureError(f"--signature: {name} has a default", f"remove it, or declare '{kind.base}?'")
         shown = repr(tuple(value) if isinstance(value, list) else value)
         default = f'"{value}"' if isinstance(value, str) and '"' not in value else shown
     return Argument(kind, name, letter, default, bool(argument.kwarg_only))
@@ -173,7 +173,7 @@ def _result(result: Any) -> Type:
         )
     if result.alias_info is not None:
         raise SignatureError(
-            "--signature: a result is an argument, '(a)', and torch.compile takes no such operator of ours",
+            "--signature: a result is an argument, '(a)', and torch.compile does not support such an operator",
             "return nothing where the op writes into an argument: '(Tensor(a!) x) -> ()'",
         )
     return kind
@@ -184,7 +184,7 @@ def _type(kind: Any, length: int | None, name: str) -> Type:
     found = re.fullmatch(rf"({'|'.join(_TYPES)})(\?)?(\[\])?(\?)?", text)
     if found is None:
         raise SignatureError(
-            f"--signature: {name} is a {text}, which no C++ function here takes or returns",
+            f"--signature: {name} is a {text}, which C++ functions here cannot have",
             f"use {', '.join(_TYPES)}, each also as T?, T[] and T[]?; a float for a Scalar, a seed for a Generator",
         )
     base, optional, listed, list_optional = found.groups()
@@ -213,7 +213,7 @@ def _check(operator: Operator, op: str) -> None:
         )
     if operator.written and any(kind.is_list for kind in operator.results):
         raise SignatureError(
-            "--signature: a list is returned beside an argument that is written, which torch.compile does not take",
+            "--signature: torch.compile does not support a returned list together with an argument that is written",
             "return Tensors",
         )
     check_count([each.name for each in operator.arguments])

@@ -156,7 +156,7 @@ def parsed_schema(text: str, op: str) -> Any:
             f"--signature: '{text}' has no brackets", 'write it as "(Tensor x, float alpha) -> Tensor"'
         )
     if before.strip() not in ("", op):
-        raise SignatureError(f"--signature: it is of '{before.strip()}', but the op is '{op}'", "leave the name away")
+        raise SignatureError(f"--signature: it is of '{before.strip()}', but the op is '{op}'", "omit the name")
     if "->" not in text:
         raise SignatureError("--signature: it does not say what the op returns", "end it with '-> Tensor'")
     try:

@@ -45,7 +45,7 @@ class Schema:
                 continue
             argument = _ARGUMENT.fullmatch(part)
             if argument is None:
-                raise ValueError(f"'{text}' is not a schema: '{part}' is no type and name of an argument")
+                raise ValueError(f"'{text}' is not a schema: '{part}' is not a type and name of an argument")
             arguments.append((argument["type"], argument["name"], keywords))
         several = _SEVERAL.fullmatch(whole["results"])
         results = _split(several["results"]) if several else [whole["results"]]

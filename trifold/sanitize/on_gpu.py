@@ -73,7 +73,7 @@ def require_gpu() -> Path:
     if not torch.cuda.is_available():
         raise ToolchainError(
             "--gpu needs a CUDA device, and torch sees none",
-            "leave --gpu away to check on the CPU, or see what `trifold doctor` says of the GPU",
+            "omit --gpu to check on the CPU, or see what `trifold doctor` reports on the GPU",
         )
     return compute_sanitizer.find()
 

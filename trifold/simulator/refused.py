@@ -190,7 +190,7 @@ class _Reader:
         if shape is not None and not self._is_shape(shape):
             yield Refusal(
                 node.lineno,
-                f"gives {array} the shape {ast.unparse(shape)}, which is no constant to Numba",
+                f"gives {array} the shape {ast.unparse(shape)}, which is not a constant to Numba",
                 "write a literal, or compute it outside the kernel and name it there: an int, or a tuple of ints",
             )
         kind = None if dtype is None else self._resolve(dtype)

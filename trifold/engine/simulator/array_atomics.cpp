@@ -86,7 +86,7 @@ PyObject* run(AtomicOp operation, PyObject* object, PyObject* key, PyObject* val
   switch (find_element(array, key, AccessType::atomic, p)) {
     case Found::element: return checked_atomic(operation, array, p, value, compare);
     case Found::view:
-      PyErr_Format(PyExc_TypeError, "atomic.%s: %R is no complete index of array %s, which has %d axes", name, key,
+      PyErr_Format(PyExc_TypeError, "atomic.%s: %R is not a complete index of array %s, which has %d axes", name, key,
                    name_of(array).c_str(), array->ndim);
       return nullptr;
     case Found::outside: return read_outside(array);

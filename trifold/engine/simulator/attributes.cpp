@@ -191,7 +191,7 @@ PyObject* view(PyObject* object, PyObject* named) {
     if (!contiguous || shape.back() * array->type.size % type.size != 0) {
       PyErr_Format(PyExc_ValueError,
                    "new type %R not compatible with array %s: its last axis is not contiguous, or "
-                   "its bytes are no multiple of the new size",
+                   "its bytes are not a multiple of the new size",
                    named, name_of(array).c_str());
       return nullptr;
     }

@@ -166,7 +166,7 @@ class Native:
             raise LaunchError(library.message)
         if restore is not None and goes_on(options):
             restore.back()
-            raise FallbackError("a launch goes on after an access out of bounds")
+            raise FallbackError("a launch continues after an access out of bounds")
         outside = Outside.parse(library.message, self.draft.name).finding(self.draft.name, options.seed)
         finding = with_functions(outside, functions)
         findings.record(finding)
@@ -228,7 +228,7 @@ class Native:
         outside = ended == Ended.OUT_OF_BOUNDS and not mistakes
         if (mistakes and launch.options.keep_going) or (outside and goes_on(launch.options)):
             contents.back()
-            raise FallbackError("a launch goes on after a finding")
+            raise FallbackError("a launch continues after a finding")
         for each in reported:
             findings.record(each)
         if outside:
