@@ -1,4 +1,4 @@
-"""What comments and suppressions files accept, as it is read."""
+"""Parsing of the acceptances in comments and suppressions files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked for in figures, and whether it was reached."""
+"""Targets in figures, and whether they were reached."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ PASSES: tuple[Pass, ...] = ("plain", "forward", "backward", "forward + backward"
 
 
 def made(function: Any, arguments: Any, which: Pass, *more: Any) -> Any:
-    """What one call of the pass gives."""
+    """Return the result of one call of the pass."""
     return competitor(Entrant("mine", function), [arguments], which, *more)()[0]()
 
 

@@ -1,4 +1,4 @@
-"""What is asked for is measured and nothing else, and what has been measured is kept; the timer is a stand-in."""
+"""Only the selected measurements are made, and earlier ones are kept; the timer is a stand-in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of a compiler's output. The logs are g++ 12's and nvcc 13's own, cut."""
+"""Parsing of a compiler's output. The logs are g++ 12's and nvcc 13's own, cut."""
 
 from __future__ import annotations
 

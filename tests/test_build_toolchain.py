@@ -1,4 +1,4 @@
-"""Which compilers and tools are found, and what is said of those that are missing or do not fit."""
+"""The compilers and tools that are found, and the errors for missing and unsuitable ones."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def verify_while(
     outcome: OutcomeName = "passed",
     **asked: Any,
 ) -> Report:
-    """What `trifold.verify` makes of a run in which all rows have one outcome, while something ``happens``."""
+    """Return the result of `trifold.verify` for a run whose rows all have one outcome, while something ``happens``."""
 
     def rows_of_cell(_: Workspace, job: Job, *more: object) -> list[Row]:
         happens()

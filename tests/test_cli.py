@@ -23,7 +23,7 @@ COMMANDS = sorted(typer.main.get_group(app).commands)
 
 
 def run(*arguments: str, **environment: str) -> str:
-    """What the command prints, in 80 columns."""
+    """Return the command's output, in 80 columns."""
     command = [sys.executable, "-m", "trifold", *arguments]
     set_to = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"} | environment
     return subprocess.run(command, env=os.environ | set_to, capture_output=True, text=True, check=True).stdout

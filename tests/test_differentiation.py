@@ -1,4 +1,4 @@
-"""What gradients are compared with, for calls unlike most."""
+"""The references of gradients, for unusual calls."""
 
 from __future__ import annotations
 

@@ -52,13 +52,13 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def told(monkeypatch: pytest.MonkeyPatch, torch: dict[str, Any] | None = None, **numba: Any) -> None:
-    """What the processes that import torch and Numba answer."""
+    """The answers of the processes that import torch and Numba."""
     answers = {probe.TORCH_PROBE: torch or HEALTHY_TORCH, probe.NUMBA_PROBE: numba or HEALTHY_NUMBA}
     monkeypatch.setattr(probe, "ask", lambda script, environment: answers[script])
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, **changes: str | None) -> None:
-    """Which versions are installed; None for not installed."""
+    """The installed versions; None for not installed."""
     versions = HEALTHY_VERSIONS | {name.replace("_", "-"): version for name, version in changes.items()}
 
     def version(name: str) -> str:

@@ -40,7 +40,7 @@ def after_copies(sigmoid: Sigmoid, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def after_a_fork(sigmoid: Sigmoid, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Where two streams join."""
+    """The point where two streams join."""
     main, side = torch.cuda.current_stream(), torch.cuda.Stream()
     side.wait_stream(main)
     twice = x * 2

@@ -1,4 +1,4 @@
-"""What is reported of a call that fails."""
+"""Reports of calls that fail."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ for line in sys.stdin:
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a program."""
+    """The result of a program."""
 
     status: int
     output: str

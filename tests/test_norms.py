@@ -1,4 +1,4 @@
-"""What the norms share: their second derivatives, by torch's operators, and how rows are shared out to be summed."""
+"""Shared by the norms: second derivatives, by torch's operators, and the parts into which rows are divided for sums."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ ADD = CellName("add", "prototype", "cpu")
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[nursery.Forked | None]:
-    """What each start of a worker gave: None where it must be a fresh process."""
+    """The result of each start of a worker: None if it must be a fresh process."""
     starts: list[nursery.Forked | None] = []
     original = nursery.start
 

@@ -1,4 +1,4 @@
-"""What is read out of Nsight Compute's table."""
+"""Parsing of Nsight Compute's table."""
 
 from __future__ import annotations
 

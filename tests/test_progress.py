@@ -1,4 +1,4 @@
-"""What `trifold verify` says while it runs: on a terminal, and in a pipe."""
+"""Progress messages of `trifold verify`, on a terminal and in a pipe."""
 
 from __future__ import annotations
 

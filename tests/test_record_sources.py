@@ -1,4 +1,4 @@
-"""What a record is about: the code of the files that were run, and no comment of them."""
+"""The sources of a record: the code of the files that were run, without comments."""
 
 from __future__ import annotations
 

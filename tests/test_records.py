@@ -181,7 +181,7 @@ def test_the_list_has_each_record_with_its_command(capsys: pytest.CaptureFixture
 
 
 def test_the_commands_are_those_of_this_tree() -> None:
-    """What a command names is there."""
+    """The files that commands name exist."""
     for record in RECORDS:
         for text in record.commands:
             done = subprocess.run(["bash", "-n", "-c", text.format(file="f", scratch="s")], capture_output=True)

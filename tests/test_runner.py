@@ -1,4 +1,4 @@
-"""What becomes of a worker's events: every row that was asked for comes, and none passes that was not run."""
+"""A worker's events become rows: every requested row appears, and none passes that was not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several ops of a workspace share: Python modules beside their files, of names with an underscore."""
+"""Python modules that several ops of a workspace share: next to their files, with an underscore in front."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_module_that_appears_later_is_found(tmp_path: Path) -> None:
 
 
 def test_other_folders_are_out_of_reach(tmp_path: Path) -> None:
-    """What the judge has cannot come into the op's process: a port imports nothing of verify/."""
+    """Modules of the judge do not get into the op's process: a port cannot import from verify/."""
     write(tmp_path / "verify", _numbers=HALF)
     folder = write(tmp_path / "ports", op="from ..verify._numbers import half\n")
     with pytest.raises(ImportError, match="beyond top-level package"):

@@ -1,4 +1,4 @@
-"""What a verdict rests on: an op's five files, and all that they include or import from the workspace."""
+"""The sources of a verdict: an op's five files, and all that they include or import from the workspace."""
 
 from __future__ import annotations
 

@@ -449,7 +449,7 @@ REACHED: dict[str, Callable[[TensorCase], bool]] = {
 
 @pytest.fixture(scope="module")
 def drawn() -> list[TensorCase]:
-    """What a verification draws: one tensor of each of 900 calls."""
+    """Samples of a verification: one tensor of each of 900 calls."""
     cases: list[TensorCase] = []
 
     @settings(deterministic, max_examples=900, phases=[Phase.generate])

@@ -48,7 +48,7 @@ REACHED: dict[str, Callable[[TensorCase], bool]] = {
 
 @pytest.fixture(scope="module")
 def drawn() -> list[TensorCase]:
-    """What a verification draws: one tensor of each of 300 calls."""
+    """Samples of a verification: one tensor of each of 300 calls."""
     cases: list[TensorCase] = []
 
     @settings(deterministic, max_examples=300, phases=[Phase.generate])

@@ -1,4 +1,4 @@
-"""What counts as equal: a result as good as rounding allows passes, one that is worse fails."""
+"""Tolerances: a result as good as rounding allows passes, one that is worse fails."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def _marks(planted: Fault) -> list[pytest.MarkDecorator]:
 @pytest.mark.usefixtures("quick_builds")
 @pytest.mark.parametrize("planted", [pytest.param(one, id=str(one), marks=_marks(one)) for one in FAULTS])
 def test_a_fault_is_rejected(planted: Fault, tmp_path: Path) -> None:
-    """Where the row that the entry names accepts it, the test says what each of the others does."""
+    """If the row that the entry names accepts the fault, the test reports the outcome of each other row."""
     workspace = planted.write(tmp_path)
     first, *others = planted.rows()
     said = {first: outcome(planted.op, first, workspace, seconds=planted.seconds)}
@@ -106,7 +106,7 @@ def test_names_are_unique() -> None:
 
 @pytest.mark.parametrize("planted", [pytest.param(one, id=str(one)) for one in FAULTS])
 def test_a_fault_has_its_place_and_its_calls(planted: Fault, tmp_path: Path) -> None:
-    """What is replaced occurs once in the current source; the spec has the fault's calls, and no others."""
+    """The replaced text occurs once in the current source; the spec has the fault's calls, and no others."""
     files = planted.write(tmp_path).files(planted.op)
     assert Planted.of(planted, tmp_path).lines
     spec = load_spec(files)

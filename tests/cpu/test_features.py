@@ -1,4 +1,4 @@
-"""What a kernel may use beside arithmetic works on the CPU as CUDA says, and with checks its misuse is found."""
+"""Features of CUDA besides arithmetic work on the CPU as documented, and checks find their misuse."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ TOOLKIT = Path("/usr/local/cuda/include")
 
 
 def own_text() -> str:
-    """What the header itself says, with macros expanded."""
+    """Return the header's own text, with macros expanded."""
     command = [str(find_gxx()), "-E", "-std=c++20", f"-I{INCLUDE_ROOT}", "-x", "c++", "-"]
     done = subprocess.run(command, input=f"#include <{HEADER}>\n", capture_output=True, text=True, check=True)
     own, is_own = [], False

@@ -1,4 +1,4 @@
-"""What the CPU has not is named at its line; and what an `extern __shared__` line becomes."""
+"""Unsupported code is reported at its line; and the translation of `extern __shared__` lines."""
 
 from __future__ import annotations
 

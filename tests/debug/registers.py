@@ -1,4 +1,4 @@
-"""What a gdb that is older than the processor cannot do: put back all registers of a program that it has stopped.
+"""Whether gdb can restore all registers of a program that it has stopped; one older than the processor cannot.
 
 gdb 13 knows no AMX, and a Linux kernel that saves those registers sometimes refuses what it writes.
 """

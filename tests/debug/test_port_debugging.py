@@ -254,7 +254,7 @@ def test_gdb_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_editors_entry_stops_at_a_breakpoint_in_one_cuda_thread() -> None:
-    """What VS Code's C++ debugger sends to gdb for the entry in launch.json, over gdb's machine interface."""
+    """The commands of VS Code's C++ debugger to gdb for the entry in launch.json, over gdb's machine interface."""
     text = launch_json().replace("${command:python.interpreterPath}", sys.executable).replace("${input:op}", "sigmoid")
     entry = next(e for e in json.loads(text)["configurations"] if e["type"] == "cppdbg")
     commands = [

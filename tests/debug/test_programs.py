@@ -17,7 +17,7 @@ FAULT = line_of("following =", PROGRAMS / "faulty.py")
 
 
 def python(*arguments: str | Path, commands: tuple[str, ...] = (), folder: Path = ROOT, **variables: str) -> str:
-    """What a program prints, to both streams."""
+    """Return a program's output on both streams."""
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],
         input="".join(f"{command}\n" for command in commands),

@@ -67,7 +67,7 @@ class Block:
 
     @property
     def typed(self) -> str:
-        """What is typed at the prompts that it shows."""
+        """The lines typed at the prompts in the block."""
         return "".join(f"{match[1]}\n" for line in self.shows.splitlines() if (match := _PROMPT.match(line)))
 
     @property
@@ -133,7 +133,7 @@ def _add(found: list[Block], block: Block) -> None:
 
 
 def hunks(block: Block) -> list[Hunk]:
-    """What a ``diff`` block replaces: ``--- PATH``, then lines of `` ``, ``-`` and ``+``; ``@@`` parts two places."""
+    """The replacements of a ``diff`` block: ``--- PATH``, lines of `` ``, ``-`` and ``+``; ``@@`` separates places."""
     found: list[Hunk] = []
     path, old, new = "", "", ""
     for line in [*block.text.splitlines(), "@@"]:

@@ -129,7 +129,7 @@ def unavailable(block: Block) -> str:
 
 
 def environment(*, gpu: bool = False) -> dict[str, str]:
-    """That of a reader, without a GPU unless asked, who activated this Python's environment, in 120 columns."""
+    """A reader's environment: this Python's is activated, 120 columns, and no GPU unless one is requested."""
     scripts = str(Path(sys.executable).parent)
     path = scripts + os.pathsep + os.environ.get("PATH", "")
     hidden = {} if gpu else {"CUDA_VISIBLE_DEVICES": ""}

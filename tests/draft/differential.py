@@ -55,7 +55,7 @@ def simulated(file: Path) -> dict[str, Any]:
 
 
 def disagreement(file: Path, of: Sequence[str] = ("",)) -> str:
-    """Which results of a module with its draft differ from the simulator's; ``of``: ".numba" are those of Numba."""
+    """Return the results of a module with its draft that differ from the simulator's; ``of``: ".numba" for Numba's."""
     expected = simulated(file)
     wrong = []
     for one in of:
@@ -76,7 +76,7 @@ def _agree(found: Any, expected: Any) -> Any:
 
 
 def compare(seeds: range, device: str = "cpu") -> dict[int, str]:
-    """What is wrong with the draft of each seed of which something is."""
+    """Return the errors of the draft of each seed that has any."""
     of = ("", ".numba") if device == "cuda" else ("",)
     problems: dict[int, str] = {}
     for first in range(seeds.start, seeds.stop, _TOGETHER):

@@ -1,4 +1,4 @@
-"""What Numba's CUDA target compiles, run on the CPU: an evaluator that shares nothing with the simulator.
+"""Runs the code that Numba's CUDA target compiles on the CPU: an evaluator that shares nothing with the simulator.
 
     python -m tests.draft.numba_on_cpu FOLDER FILE…    writes the results of each module as FOLDER/<its name>.npz
 
@@ -133,7 +133,7 @@ def _rounded(function: Callable[..., Any], kind: Any) -> Callable[..., float]:
 
 
 def results(file: str) -> dict[str, Any]:
-    """What a module's ``main`` gives."""
+    """Return the result of a module's ``main``."""
     from numba.cuda import dispatcher
 
     machine = Machine()

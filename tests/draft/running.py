@@ -109,7 +109,7 @@ def _extent(given: Any) -> tuple[int, ...]:
 
 
 class _Launches:
-    """What ``kernel[…]`` is while a module runs: ``launch(kernel, configuration, arguments, their types)``.
+    """The value of ``kernel[…]`` while a module runs: ``launch(kernel, configuration, arguments, their types)``.
 
     A kernel that is declared with the types of its arguments gets them in these.
     """
@@ -140,7 +140,7 @@ class _Launches:
 
 
 def _limited(main: Any) -> Any:
-    """What ``main`` gives, unless it takes too long."""
+    """Return the result of ``main``, unless it takes too long."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise TimeoutError(f"more than {_SECONDS} s")

@@ -1,4 +1,4 @@
-"""What operators and functions of numbers give; see semantics.py."""
+"""The results of operators and functions of numbers; see semantics.py."""
 
 import cmath
 import math

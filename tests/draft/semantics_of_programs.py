@@ -1,4 +1,4 @@
-"""What statements, tuples and arrays mean; see semantics.py."""
+"""The meaning of statements, tuples and arrays; see semantics.py."""
 
 import math
 

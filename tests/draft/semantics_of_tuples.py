@@ -1,4 +1,4 @@
-"""What tuples, sequences, parts of arrays, enumerations and arguments mean; see semantics.py."""
+"""The meaning of tuples, sequences, parts of arrays, enumerations and arguments; see semantics.py."""
 
 import enum
 import operator

@@ -27,7 +27,7 @@ NOT_ASKED = (
 
 
 def _of_numba(module: str, *arguments: str) -> str:
-    """What a module prints in a process in which the simulator is not switched on."""
+    """Return a module's output in a process in which the simulator is not enabled."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TRIFOLD")} | {"NUMBA_ENABLE_CUDASIM": "0"}
     command = [sys.executable, "-W", "ignore", "-m", module, *arguments]
     answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

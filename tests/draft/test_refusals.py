@@ -1,4 +1,4 @@
-"""What is not translated is refused at its line, with the reason; no other code is written."""
+"""Code that cannot be translated is refused at its line, with the reason; nothing else is written in its place."""
 
 from __future__ import annotations
 

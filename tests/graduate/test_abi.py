@@ -1,4 +1,4 @@
-"""What a library asks of others is read from its own tables, and what torch's stable ABI has not is found."""
+"""The imports of a library are read from its own tables, and those outside of torch's stable ABI are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the card of a package says of its verification, tolerances and benchmarks."""
+"""The card of a package: verification, tolerances and benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which library a graduated package loads, and what it says where there is none."""
+"""The library that a graduated package loads, and the error if there is none."""
 
 from __future__ import annotations
 

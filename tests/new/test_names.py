@@ -1,4 +1,4 @@
-"""Which names an op and a workspace can have; each refusal names one that works, or says what to do."""
+"""The valid names of ops and workspaces; each refusal suggests one that works, or says what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where trifold was installed from, in the forms that PEP 610 records."""
+"""The origin of trifold's installation, in the forms that PEP 610 records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``--signature`` may say; each refusal says what to write."""
+"""Accepted and refused ``--signature``; each refusal says what to write instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What passes under Numba's own simulator, recorded for each suite in baselines/<suite>-<version>.json."""
+"""The tests that pass under Numba's own simulator, recorded for each suite in baselines/<suite>-<version>.json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a test."""
+"""The outcomes of a test."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Result:
         }
 
     def lines(self) -> list[str]:
-        """What a person reads; the details of each lost test first."""
+        """The report as text, with the details of each lost test first."""
         verdict = self.verdict
         lines = [f"LOST {name}: {outcome.kind}\n{_indented(outcome.reason)}" for name, outcome in verdict.lost.items()]
         lines += [f"NOT LOST {name}, which faulty.toml lists: remove it there" for name in verdict.stale]

@@ -42,7 +42,7 @@ class Suite:
             raise SuiteError(f"{self.distribution} is not installed", "pip install -e '.[suite]'") from None
 
     def environment(self, simulator: Simulator, seed: int = 0, compiled: bool = False) -> dict[str, str]:
-        """What a process, and those that its tests start, need to run the tests under ``simulator``.
+        """The environment in which a process, and those that its tests start, run the tests under ``simulator``.
 
         ``seed`` is the order in which trifold's runs threads; ``compiled``: it runs what it can as native code.
         """

@@ -1,4 +1,4 @@
-"""Which tests are lost under trifold's simulator, and which of those are Numba's fault."""
+"""The tests that are lost under trifold's simulator, and those of them that are Numba's fault."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def register(op: Operators) -> None:
 
 
 def row_headers(x: Tensor, way: str, *numbers: int) -> Any:
-    """What one header of the row library makes of x."""
+    """Return the result of one header of the row library for x."""
     return getattr(op, way)(x, *numbers)
 
 

@@ -1,4 +1,4 @@
-"""What a kernel can be given, and what it makes of it."""
+"""The arguments that a kernel can have, and their conversion."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def describe(case: Recorded, label: str, places: Any, found: Any, wanted: Any) -
 
 
 def differ(found: Any, wanted: Any) -> Any:
-    """Where two rows are not the same bits, but that one NaN is another."""
+    """Where two rows differ in their bits; all NaNs count as equal."""
     same = found == wanted
     if found.dtype.kind == "f":
         same &= np.signbit(found) == np.signbit(wanted)

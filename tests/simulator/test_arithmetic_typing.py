@@ -29,7 +29,7 @@ NEWER = {"operator.pos float16": "float16", "math.tanh float16": "float16"}
 
 
 def _of_numba(module: str) -> str:
-    """What a module prints that asks Numba's compiler."""
+    """Return the output of a module that asks Numba's compiler."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TRIFOLD")} | {"NUMBA_ENABLE_CUDASIM": "0"}
     command = [sys.executable, "-W", "ignore", "-m", module]
     answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -30,7 +30,7 @@ def wrap(*arrays: Any, checks: int = sim.CHECK_ALL, flags: tuple[int, ...] | Non
 
 
 def in_kernel(function: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
-    """What ``function`` gives when one CUDA thread calls it."""
+    """Return the result of ``function`` when one CUDA thread calls it."""
     results = []
 
     def kernel(*given: Any) -> None:

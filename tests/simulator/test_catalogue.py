@@ -21,7 +21,7 @@ RIGHT = [pytest.param(case, id=case.name) for case in CASES if case.expected is 
 
 
 def _findings(case: Case, seed: int) -> list[Finding]:
-    """What all checks find; ``run`` compares the result where no finding stops the kernel."""
+    """Return the findings of all checks; ``run`` compares the result if no finding stops the kernel."""
     with collect() as found, warnings.catch_warnings(), options(checks="all", seed=seed):
         if case.expected is not None:
             warnings.simplefilter("ignore", KernelWarning)

@@ -1,4 +1,4 @@
-"""What the checker takes for ordered and what for a race, in kernels written by hand.
+"""Ordered accesses and races, as the checker distinguishes them, in kernels written by hand.
 
 Each right kernel has a wrong one beside it that lacks what orders the accesses.
 """

@@ -65,7 +65,7 @@ def program(draw: random.Random, blocks: int) -> list[Step]:
 
 
 def run(steps: list[Step], blocks: int, seed: int) -> tuple[Log, Finding | None]:
-    """What the engine ran, and what it found."""
+    """The operations that the engine ran, and its findings."""
     of_member: dict[Member, list[Step]] = defaultdict(list)
     for step in steps:
         for thread in step.threads:

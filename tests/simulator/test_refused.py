@@ -1,4 +1,4 @@
-"""What the simulator runs and Numba's CUDA target does not compile is reported at its line."""
+"""Code that the simulator runs but Numba's CUDA target does not compile is reported at its line."""
 
 from __future__ import annotations
 

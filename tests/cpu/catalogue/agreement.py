@@ -1,4 +1,4 @@
-"""What compute-sanitizer and the checks on the CPU find in the kernels of the catalogue, side by side."""
+"""The findings of compute-sanitizer and of the CPU checks in the kernels of the catalogue, side by side."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Row:
-    """What was found in one kernel.
+    """The findings in one kernel.
 
     Attributes:
         host: by the checks on the CPU.

@@ -25,7 +25,7 @@ def op_in(root: Path, kernels: Path | None = None) -> OpFiles:
 
 
 def findings_in(case: Any, kernel: Any, checks: AbstractContextManager[Any]) -> list[Finding]:
-    """What all checks find; ``run`` compares the result where no finding stops the kernel."""
+    """Return the findings of all checks; ``run`` compares the result if no finding stops the kernel."""
     with collect() as found, warnings.catch_warnings(), checks:
         warnings.simplefilter("ignore", KernelWarning)
         try:

@@ -121,7 +121,7 @@ def _on_device(arrays: list[Array]) -> Iterator[Callable[[int], int]]:
 
 
 def _row(value: Any, moved: Callable[[int], int]) -> tuple[tuple[int, int, int, int], float]:
-    """What ``start`` takes for one argument."""
+    """Return the form of one argument that ``start`` accepts."""
     if not isinstance(value, np.ndarray):
         return (int(value), 0, 0, 0), float(value)
     first, end = np.lib.array_utils.byte_bounds(value)

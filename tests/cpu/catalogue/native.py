@@ -17,7 +17,7 @@ THREADS = 32
 
 @dataclass(frozen=True)
 class Found:
-    """What must be found in a kernel, in the natural order.
+    """The expected finding in a kernel, in the natural order.
 
     Attributes:
         accesses: the earlier one first; intervals: theirs.

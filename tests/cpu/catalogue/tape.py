@@ -1,4 +1,4 @@
-"""What a case of the catalogue launches, written down for replay.cu; nothing is launched while it is recorded."""
+"""Records the launches of a case of the catalogue for replay.cu, without running them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each twin takes beside its prototype's arguments, and where the two reports differ with a reason."""
+"""The arguments of each twin besides its prototype's, and the accepted differences between the two reports."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ Who = tuple[str, tuple[int, ...], tuple[int, ...], int | None]  # operation, thr
 
 @dataclass(frozen=True)
 class Summary:
-    """What two reports must have in common.
+    """The parts that two reports must have in common.
 
     Attributes:
         index: of the element, counted from the array's first.
@@ -110,7 +110,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Difference:
-    """Where a twin's report differs from its prototype's.
+    """The differences between a twin's report and its prototype's.
 
     Attributes:
         host: the fields of Summary that differ, as the twin's report has them.

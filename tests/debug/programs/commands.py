@@ -9,7 +9,7 @@ from trifold import cli
 
 
 def command(arguments: list[str], lines: list[str]) -> tuple[int, str]:
-    """What ``trifold debug`` prints, to both streams, when pdb's lines come from a pipe."""
+    """Return the output of ``trifold debug``, on both streams, when pdb's lines come from a pipe."""
     output = io.StringIO()
     sys.argv = ["trifold", "debug", *arguments]
     sys.stdin = io.StringIO("".join(f"{line}\n" for line in lines))

@@ -13,7 +13,7 @@ from trifold import cli
 
 
 def command(workspace: str, arguments: list[str], lines: list[str]) -> tuple[int, str]:
-    """What ``trifold debug`` and gdb print, to both streams, when gdb's lines come from a file."""
+    """Return the output of ``trifold debug`` and gdb, on both streams, when gdb's lines come from a file."""
     sys.argv = ["trifold", "debug", "--port", *arguments]
     os.chdir(workspace)
     status = 0

@@ -1,4 +1,4 @@
-"""What the tests debug: a kernel with barriers, one of them in a helper, and one without any."""
+"""The kernels that the tests debug: one with barriers, one of them in a helper, and one without any."""
 # mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
 
 import numpy as np

@@ -21,7 +21,7 @@ from trifold.simulator.debugger import KernelDebugger  # noqa: E402
 
 
 def session(debugger_type: type[pdb.Pdb], commands: list[str]) -> str:
-    """What pdb prints. The session ends with the commands, wherever that is: the launch that runs is given up."""
+    """Return pdb's output. The session ends after the last command; a launch that still runs is abandoned."""
     output = io.StringIO()
     text = "".join(f"{with_lines(command)}\n" for command in commands)
     debugger = debugger_type(stdin=io.StringIO(text), stdout=output, nosigint=True, readrc=False)

@@ -1,4 +1,4 @@
-"""What a compiler that may fuse a product with a sum can make of an expression: the set of all legal results.
+"""The set of all legal results of an expression for a compiler that may fuse a product with a sum.
 
 CUDA's compiler turns ``a * b + c`` into one operation that rounds once (``fma``), where it likes. The simulator rounds
 each operation. To distinguish that from an error, every sum with a product in it is computed both ways, exactly: the

@@ -1,4 +1,4 @@
-"""What a GPU computed, in one file: kernels, operands, results.
+"""A recording of a GPU's results, in one file: kernels, operands, results.
 
 python -m tests.simulator.arithmetic.record write CASES
 python on_gpu.py CASES RESULTS                            (on a machine with a GPU and numba-cuda)

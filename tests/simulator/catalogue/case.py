@@ -29,7 +29,7 @@ class At:
 
 @dataclass(frozen=True)
 class Expected:
-    """What must be found.
+    """The expected finding.
 
     In the natural order: this kind, with these accesses in this order. In a seeded order another thread may be first:
     a kind of ``kind`` or ``or_kinds``, at lines that carry any mark of the kernel.

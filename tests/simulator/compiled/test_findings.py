@@ -1,4 +1,4 @@
-"""What is found in a compiled kernel is what the interpreter finds: kind, array, element, lines and words."""
+"""The findings in a compiled kernel equal the interpreter's: kind, array, element, lines and words."""
 
 from __future__ import annotations
 

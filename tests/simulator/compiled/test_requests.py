@@ -1,4 +1,4 @@
-"""What a drafting process is asked: the digest, by which a draft is found again, is the same in each process."""
+"""Requests to a drafting process: the digest, by which a draft is found again, is the same in each process."""
 
 from __future__ import annotations
 

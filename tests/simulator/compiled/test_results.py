@@ -1,4 +1,4 @@
-"""What a compiled kernel computes is what the interpreter computes."""
+"""The results of a compiled kernel equal the interpreter's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compute-sanitizer finds in the pairs on this machine's GPU, and the checks on the CPU, in one table.
+"""One table of compute-sanitizer's findings in the pairs on this machine's GPU and of the CPU checks' findings.
 
 ``python -m tests.cpu.catalogue.asynchronous FILE.json`` runs each right and each wrong kernel under the four tools,
 and under the checks with 20 schedules.

@@ -20,7 +20,7 @@ from trifold.findings import Finding
 
 @dataclass(frozen=True)
 class OnHost:
-    """What the checks on the CPU find in one kernel under all schedules.
+    """The findings of the CPU checks in one kernel under all schedules.
 
     Attributes:
         findings: of all schedules.

@@ -1,4 +1,4 @@
-"""What the checks on the CPU find in the kernels of this folder."""
+"""The findings of the CPU checks in the kernels of this folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def host_kernel(start: Start, subject: Kernel | Pair) -> HostKernel:
 
 
 def findings(start: Start, subject: Kernel | Pair, seed: int) -> list[Finding]:
-    """What is found under one schedule.
+    """The findings under one schedule.
 
     Raises:
         AssertionError: a right kernel's result is wrong.
