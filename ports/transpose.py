@@ -19,7 +19,7 @@ def transpose(x: Tensor) -> Tensor:
 
     Args:
         x: of two dimensions or more, shape (..., R, C), any strides and any dtype whose elements have 1, 2, 4 or 8
-            bytes (all but complex128); on the CPU or a CUDA device. Where the elements of a row are no neighbours, or
+            bytes (all but complex128); on the CPU or a CUDA device. Where the elements of a row are not adjacent, or
             no single stride leads from matrix to matrix, it is copied first.
 
     Returns:

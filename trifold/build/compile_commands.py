@@ -56,7 +56,7 @@ def write(workspace: Workspace, device: Device = "cpu") -> int:
 
 
 def refresh(workspace: Workspace) -> None:
-    """Write the file again for the same device as before; nothing if there is none of ours."""
+    """Write the file again for the same device as before; nothing if there is none of trifold's."""
     mine = [entry for entry in _read(workspace.root / NAME) if workspace.folder("cuda_src") in _file(entry).parents]
     if mine:
         write(workspace, "cuda" if any(_CUDA in entry.get("arguments", ()) for entry in mine) else "cpu")

@@ -27,7 +27,7 @@ class Type:
     """A type of a schema: ``base``, possibly in a list, each with or without None.
 
     Attributes:
-        element_optional: an element of a list, or the value itself where there is no list, may be None.
+        element_optional: an element of a list, or the value itself if it is not a list, may be None.
         length: of a list of fixed length, as in ``int[2]``.
     """
 

@@ -55,7 +55,7 @@ def launch(
 
     Args:
         kernel: a ``@cuda.jit`` kernel.
-        grid: blocks in each dimension; a grid with a zero is no launch.
+        grid: blocks in each dimension; a grid with a zero launches nothing.
         arguments: tensors (read), :func:`output` of tensors (written), numbers; all tensors on one device.
         block: threads in each dimension.
 

@@ -7,7 +7,7 @@ namespace trifold_bench {
 using trifold::Tensor;
 
 // `call(storage, bytes)` is the device function with its other arguments. Its storage comes from torch's caching
-// allocator, anew in each call.
+// allocator, again in each call.
 template <class Call>
 void with_storage(const Tensor& like, Call&& call) {
   std::size_t bytes = 0;

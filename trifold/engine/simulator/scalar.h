@@ -61,7 +61,7 @@ struct Value {
   };
 };
 
-// Reads a Python number, a number of this module, or a NumPy scalar. False without an exception if it is none of these
+// Reads a Python number, a number of this module, or a NumPy scalar. False without an exception for another object
 // (complex numbers too). A Python int of 2^63 or more is a uint64, one beyond 64 bits is reduced to its low 64.
 bool read(PyObject* object, Value& value);
 
