@@ -26,7 +26,7 @@ INDEPENDENT = ("tests/test_wrong.py", "tests/test_wrong_on_a_gpu.py", "tests/cpu
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """What ``-n auto`` means; 0: no worker, all in this process."""
+    """The number of workers for ``-n auto``; 0: none, all tests in this process."""
     option = config.option
     named_a_file = any(os.path.isfile(argument.partition("::")[0]) for argument in config.args)
     if named_a_file or option.keyword or option.markexpr not in ("", "gpu") or option.capture == "no":
@@ -65,7 +65,7 @@ class TogetherWhatShares(LoadScopeScheduling):
 
 
 def _scope(nodeid: str) -> str:
-    """What a test runs in one process with."""
+    """The group of tests that run in one process."""
     file = nodeid.partition("::")[0]
     cell = re.fullmatch(r"(verify/\w+\.py)::.*(\[\w+-\w+\])", nodeid)
     return nodeid if file in INDEPENDENT else "".join(cell.groups()) if cell else file

@@ -1,4 +1,4 @@
-"""What trifold raises for a user's mistake: a sentence that describes it, and the remedy."""
+"""Errors for a user's mistakes: a sentence that describes the mistake, and the remedy."""
 
 from __future__ import annotations
 

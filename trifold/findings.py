@@ -1,4 +1,4 @@
-"""What the engine finds in a kernel: a race, an index outside an array, a barrier that not all threads reach, …
+"""The engine's findings in a kernel: a race, an index outside an array, a barrier that not all threads reach, …
 
 A :class:`Finding` is one such mistake with the accesses involved. It can be printed as a paragraph (``str(finding)``)
 and converted to a JSON object (:meth:`Finding.to_json`). An error raises :class:`KernelFault`; a warning is issued as
@@ -41,7 +41,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What one thread did, and where.
+    """One operation of one thread, and its place.
 
     Attributes:
         thread, block: threadIdx and blockIdx as (x, y, z).

@@ -8,7 +8,7 @@ _FOLDER = Path(".trifold") / "drafts"
 
 
 def place(path: Path, root: Path) -> Path:
-    """Where the last text of ``path`` is stored, in the workspace at ``root``."""
+    """Return the file that stores the last text of ``path``, in the workspace at ``root``."""
     return root / _FOLDER / path.name
 
 

@@ -39,7 +39,7 @@ _COMPILED = ("compile", *PACKAGES)  # rivals that compile in their first call an
 
 @dataclass(frozen=True)
 class FirstCall:
-    """What one competitor compiles for one pass of one case, by name.
+    """The first call of one competitor in one pass of one case, which compiles; by name.
 
     Attributes:
         op, benchmark, dtype, method, case: the key of a task.

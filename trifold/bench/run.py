@@ -72,7 +72,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Machine:
-    """Where and how long to measure.
+    """The device of a measurement, and its duration.
 
     Attributes:
         device: of the inputs.
@@ -94,7 +94,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which cases to measure.
+    """The cases to measure.
 
     Attributes:
         text: contained in a task's label.

@@ -303,8 +303,8 @@ def _grouped(flat: list[Scope | Declaration | Directive]) -> list[Node]:
 
 
 def _kind(head: str) -> str:
-    """What the brace after a head begins: a "scope" of declarations, a "function", or a "value" of another
-    declaration."""
+    """The kind of block that the brace after a head begins: a "scope" of declarations, a "function", or a "value" of
+    another declaration."""
     head = _TEMPLATE.sub("", _ATTRIBUTE.sub(" ", head))
     if not _ENUM.match(head) and _OF_SCOPE.match(head):
         return "scope"

@@ -75,7 +75,7 @@ class _Leaf:
 
 @dataclass
 class _Program:
-    """What all files of a program share.
+    """State shared by all files of a program.
 
     Attributes:
         depends: macros whose text or definedness depends on ``__CUDA_ARCH__``; and that macro itself.

@@ -1,4 +1,4 @@
-"""Which headers of trifold C++ sources include."""
+"""The headers of trifold that C++ sources include."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def _pieces(inside: str, code: str, end: int) -> Iterator[_Piece | int]:
 
 
 def _unquoted(literal: str) -> str:
-    """What a C++ string literal holds."""
+    """Return the text of a C++ string literal."""
     held = {"n": "\n", "t": "\t", "r": " ", "v": " ", "f": " ", "\n": ""}
     return re.sub(r"\\(.)", lambda match: held.get(match[1], match[1]), literal[1:-1], flags=re.DOTALL)
 

@@ -84,7 +84,7 @@ class BuiltLibrary:
         return self
 
     def manifest(self) -> Manifest:
-        """What it registers, and how often each kernel was launched in this process. Loads it if necessary.
+        """Return its registered functions and the number of launches of each kernel. Loads the library if necessary.
 
         Raises:
             BuildError: it has no manifest, or the system's loader refuses it.

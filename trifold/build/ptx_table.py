@@ -1,4 +1,4 @@
-"""Which PTX instructions run on the CPU, in the notation of the PTX ISA: a row is one form.
+"""The PTX instructions that run on the CPU, in the notation of the PTX ISA: a row is one form.
 
 ``{.x}`` is optional, ``.x/y`` is one of several, and a word in capitals is one of CLASSES. The classes in HINTS are not
 passed to the C++ function that runs the instruction: ``trifold::ptx::<opcode>`` in <trifold/cpu/ptx.h>.

@@ -1,4 +1,4 @@
-"""Where ``trifold debug`` stops: a line of a CUDA thread, in a launch by certain functions."""
+"""The place where ``trifold debug`` stops: a line of a CUDA thread, in a launch by certain functions."""
 
 from __future__ import annotations
 

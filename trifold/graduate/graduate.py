@@ -43,7 +43,7 @@ _SDIST = "import sys; sys.path.insert(0, 'build_backend'); from graduated_build 
 
 @dataclass(frozen=True)
 class Graduated:
-    """What :func:`graduate` made.
+    """The result of :func:`graduate`.
 
     Attributes:
         folder: the source package; ``dist`` in it has wheel and sdist.

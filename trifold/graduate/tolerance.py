@@ -39,7 +39,7 @@ class Tolerance:
 
     @classmethod
     def of(cls, files: OpFiles) -> Tolerance:
-        """What ``verify/<op>.py`` states.
+        """The tolerance in ``verify/<op>.py``.
 
         Raises:
             SpecError: it does not load.

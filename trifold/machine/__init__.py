@@ -1,1 +1,1 @@
-"""What a machine has, which cells of the matrix it can run, and the exact command that installs what it lacks."""
+"""This machine's tools, the cells of the matrix that it can run, and the exact commands that install missing tools."""

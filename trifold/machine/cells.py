@@ -1,4 +1,4 @@
-"""Which cells this machine can run."""
+"""The cells that this machine can run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEEDS: dict[tuple[ImplementationKind, Device], tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Machine:
-    """What determines where a cell can run.
+    """The properties of a machine that decide which cells it can run.
 
     Attributes:
         device_name: the GPU's name, or ``cpu``.

@@ -1,4 +1,4 @@
-"""Where this trifold was installed from, in the form for ``pip install`` on another machine."""
+"""The origin of this installation, in the form for ``pip install`` on another machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a port's Python file (``ports/<op>.py``) imports. Graduation copies this package into the wheel unchanged."""
+"""The API for a port's Python file (``ports/<op>.py``). Graduation copies this package into the wheel unchanged."""
 
 from .layout import elementwise_output, row_output
 from .random import philox_state

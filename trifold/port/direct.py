@@ -90,7 +90,7 @@ def _one_requires_grad(tensors: Any) -> bool:
 
 
 def _entry(schema: Schema, overload: Overload, formula: Formula) -> Callable[..., Any]:
-    """What the public function calls: the operator, with as little overhead as is correct."""
+    """The operator as the public function calls it, with as little overhead as is correct."""
     names = parameters([name for _, name in schema.arguments])
     given = ", ".join(names)
     lists = schema.list_positions

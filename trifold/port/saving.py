@@ -1,4 +1,4 @@
-"""What an operator states about its gradient: what backward needs, and which outputs have one."""
+"""An operator's statements about its gradient: the values that backward needs, and the outputs that have a gradient."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .schema import Schema, is_tensor_list
 
 @dataclass(frozen=True)
 class Saving:
-    """What backward needs.
+    """The values that backward needs.
 
     Attributes:
         choose: a function of the arguments followed by the output that returns what is saved.
@@ -54,7 +54,7 @@ class Saving:
 
 @dataclass(frozen=True)
 class Declared:
-    """What an operator states about the gradients of its outputs.
+    """An operator's statements about the gradients of its outputs.
 
     Attributes:
         outputs: their number.

@@ -1,4 +1,4 @@
-"""What a prototype (``prototypes/<op>.py``) imports in addition to torch and Numba: checks, layouts and launches."""
+"""The API for a prototype (``prototypes/<op>.py``) in addition to torch and Numba: checks, layouts and launches."""
 
 from trifold.port.layout import elementwise_output, row_output
 from trifold.prototype.arguments import check_alike, check_floating

@@ -64,7 +64,7 @@ _PLAIN_INTEGER = 2**31  # a smaller Python int already represents an int64
 
 
 def device_function(value: Any) -> Any | None:
-    """What a kernel calls for this host object; None if it means the same on the device."""
+    """The device form of this host object; None if it means the same on the device."""
     known = _functions.get(id(value))
     if known is not None:
         return known[1]

@@ -1,4 +1,4 @@
-"""What is known of a function's names at one place, and its union where paths meet."""
+"""The facts known about a function's names at one place, and their union where paths meet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trifold.simulator.types_of import Type, unified
 
 @dataclass(frozen=True)
 class Variable:
-    """What is known of a name at one place.
+    """The facts known about a name at one place.
 
     Attributes:
         type: Numba's.
@@ -35,7 +35,7 @@ UNKNOWN = of_type(None)
 
 
 def merged(first: Variable, second: Variable) -> Variable:
-    """What is known of a value that is one of two."""
+    """The facts known about a value that is one of two."""
     if first == second:
         return first
     return Variable(unified(first.type, second.type), first.real | second.real, first.narrow and second.narrow)

@@ -111,7 +111,7 @@ class Programs:
         return [finding for function, each in found for finding in refused.findings(kernel, function, [each])]
 
     def dynamic(self, callee: Any) -> Any:
-        """What a kernel calls in place of a value: its form for the device."""
+        """The device form of a value, which a kernel calls in its place."""
         operation = self._vocabulary.operation(callee)
         if operation is not None:
             frame = sys._getframe(1)

@@ -1,4 +1,4 @@
-"""Where a variable that is assigned values of several types must be converted to Numba's one type for it.
+"""Finds the places where a variable assigned several types must be converted to Numba's one type for it.
 
 Numba renames a variable at each assignment; where two assignments meet, after an ``if`` or around a loop, the value has
 one type that holds both. ``acc = x[0]`` of float32 before a loop that adds float64 makes ``acc`` a float64 in the loop.
@@ -110,7 +110,7 @@ class _Calls:
         self._device_function = device_function
 
     def instance(self, key: Key) -> Instance:
-        """What is known of a function; nothing yet for a recursive one that is being read."""
+        """The facts known about a function; none yet for a recursive one that is being read."""
         if key not in self.found:
             made = self.found[key] = Instance()
             definition, resolve, decide = self._definitions[key[0]]
@@ -300,7 +300,7 @@ class _Reader:
             self._read(target)
 
     def _item(self, node: ast.expr) -> Type:
-        """What iterating gives."""
+        """The type of the items of an iteration."""
         kind = self._read(node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and self._resolve(node.func) is range:
             if range_item([self._types.get(part) for part in node.args]) != "uint64":

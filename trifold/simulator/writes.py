@@ -1,4 +1,4 @@
-"""Which bytes of memory were last written by kernels."""
+"""The bytes of memory that were last written by kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``verify/<op>.py`` imports: the specification of an op as data."""
+"""The API for ``verify/<op>.py``: the specification of an op as data."""
 
 from trifold.spec.benchmark import Benchmark, Case, Cub, Target, elementwise_benchmarks, rows_benchmarks
 from trifold.spec.call import Call

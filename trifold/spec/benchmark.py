@@ -1,4 +1,4 @@
-"""What ``trifold bench`` measures for an op: inputs, the PyTorch equivalent, bytes, and targets."""
+"""The benchmarks of an op, for ``trifold bench``: inputs, the PyTorch equivalent, bytes, and targets."""
 
 from __future__ import annotations
 

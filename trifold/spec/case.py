@@ -120,7 +120,7 @@ class _Place:
 
     @property
     def code(self) -> str:
-        """What to write after an expression for the base."""
+        """The code that follows an expression for the base."""
         match self.layout:
             case "offset":
                 return f"[{self.offset}:].view({self.shape})"

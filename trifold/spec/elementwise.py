@@ -1,4 +1,4 @@
-"""What every elementwise op must satisfy: argument errors, sizes beyond 2³¹, calls for gradcheck."""
+"""Requirements of every elementwise op: argument errors, sizes beyond 2³¹, calls for gradcheck."""
 
 from __future__ import annotations
 

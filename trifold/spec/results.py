@@ -1,4 +1,4 @@
-"""What a spec states about an op's results and gradients."""
+"""A spec's statements about an op's results and gradients."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Gradients:
-    """Which gradients an op has.
+    """The gradients of an op.
 
     Attributes:
         arguments: names of the reference's parameters; None: all floating tensors.

@@ -1,4 +1,4 @@
-"""What every op on rows must satisfy: shapes, layouts and values that reveal errors, edges, sizes beyond 2³¹.
+"""Requirements of every op on rows: shapes, layouts and values that reveal errors, edges, sizes beyond 2³¹.
 
 A row extends along the last dimension of a tensor; the other dimensions enumerate the rows. A 1-d tensor is one row.
 """

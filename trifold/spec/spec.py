@@ -1,4 +1,4 @@
-"""What an op must satisfy: ``verify/<op>.py`` holds one :class:`Spec` named ``spec``."""
+"""The requirements of an op: ``verify/<op>.py`` holds one :class:`Spec` named ``spec``."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def large(
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """What an op must satisfy.
+    """The requirements of an op.
 
     Attributes:
         calls: a hypothesis strategy of calls, for given limits (:func:`trifold.spec.elementwise`).

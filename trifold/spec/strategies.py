@@ -189,7 +189,7 @@ def calls_of(draw: st.DrawFn, tensors_of_call: st.SearchStrategy[tuple[TensorCas
 
 
 def aliases(position: int) -> st.SearchStrategy[AliasCase]:
-    """What may alias, at ``position``, one of the tensors before it: the same tensor, or one that overlaps it."""
+    """Draw an alias, at ``position``, of one of the tensors before it: the same tensor, or one that overlaps it."""
     return st.builds(
         AliasCase,
         of=st.integers(0, position - 1),

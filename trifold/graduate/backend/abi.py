@@ -59,7 +59,7 @@ def engine_name(digest: str) -> str:
 
 
 def needs(library: SharedLibrary, provided: Collection[str] = ()) -> tuple[Needs, tuple[str, ...]]:
-    """What ``library`` needs, and the symbols, or versions of a library, that none of the permitted ones provides.
+    """Return the requirements of ``library``, and the required symbols and versions that no permitted library provides.
 
     ``provided`` are the symbols of the libraries in the same folder.
     """

@@ -1,4 +1,4 @@
-"""What a shared library requires of others: its undefined symbols, with their versions, and the libraries it names.
+"""The requirements of a shared library: its undefined symbols, with their versions, and the libraries it names.
 
 Reads the dynamic section of 64-bit little-endian ELF (System V ABI, "Dynamic Linking"; symbol versions as in the Linux
 Standard Base, "Symbol Versioning").

@@ -1,4 +1,4 @@
-"""What to build: the part of the source package that graduation wrote for this backend."""
+"""The build plan: the part of the source package that graduation wrote for this backend."""
 
 from __future__ import annotations
 

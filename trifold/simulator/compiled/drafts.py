@@ -70,7 +70,7 @@ def draft_of(request: Request) -> Draft | Refusal:
 
 @cache
 def _drafter() -> str:
-    """What a draft depends on besides the request: the drafter's own sources, and the versions of its dependencies."""
+    """The dependencies of a draft besides the request: the drafter's sources, and the versions of its dependencies."""
     folder = Path(__file__).parents[2]
     files = [*sorted((folder / "draft").glob("*.py")), *sorted(Path(__file__).parent.glob("*.py"))]
     digest = hashlib.sha256(f"{sys.version} {version('numba')}".encode())

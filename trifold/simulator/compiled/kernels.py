@@ -121,7 +121,7 @@ def _is_number(kind: type) -> bool:
 
 
 def _key_of(staging: Staging, arguments: Sequence[Any]) -> tuple[object, ...]:
-    """What the types of the arguments depend on. (Captured arrays follow them.)"""
+    """The values that determine the types of the arguments. (Captured arrays follow them.)"""
     return tuple(
         [
             (value.dtype, value.ndim, value.flags.c_contiguous, value.flags.aligned)

@@ -113,10 +113,10 @@ class Vocabulary(Protocol):
         """Whether the name alone queries the device, as laneid does."""
 
     def called(self, value: Any) -> Any | None:
-        """What a kernel calls in place of a host function; None: the function itself."""
+        """The function that a kernel calls in place of a host function; None: the function itself."""
 
     def value(self, value: Any) -> Any | None:
-        """What a kernel sees in place of a host value; None: the value itself."""
+        """The value that a kernel sees in place of a host value; None: the value itself."""
 
     def literal(self, value: int) -> Any | None:
         """The object for an integer literal; None: the literal itself."""
