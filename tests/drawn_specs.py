@@ -35,7 +35,7 @@ from trifold.workspace import OpFiles
 
 _COLUMNS = 6  # of each row: even, so that a table of half as many goes with it
 
-# What a result is made of: the matrices of the call by name, then the other arguments.
+# The operands of a result: the matrices of the call by name, then the other arguments.
 Formula = Callable[[dict[str, Any]], Any]
 
 

@@ -33,7 +33,7 @@ from trifold.errors import TrifoldError
 from trifold.findings import FindingKind
 
 _NEVER = "deadlock"  # a launch cannot continue after it
-# What can be accepted: findings of a kind, or races between writes only.
+# The acceptable findings: those of a kind, or races between writes only.
 KINDS: tuple[str, ...] = (*(kind for kind in get_args(FindingKind) if kind != _NEVER), "race of writes")
 SETTING = "suppressions"  # in [tool.trifold] of pyproject.toml
 

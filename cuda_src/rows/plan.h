@@ -97,7 +97,7 @@ inline int64_t pieces_of(int64_t columns, Cut cut, int64_t size) {
   return ceil_div(columns + (cut == Cut::whole ? 0 : size - 1), size);
 }
 
-// What the choice of a kernel whose teams hold rows in registers depends on.
+// The values that decide the choice of a kernel whose teams hold rows in registers.
 template <class... Args>
 struct TeamKernel {
   Cut cut;

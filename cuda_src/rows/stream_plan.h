@@ -17,7 +17,7 @@ struct ShapeChoice {
 template <class... Choices>
 struct Shapes {};
 
-// What the choice of a kernel that streams rows depends on.
+// The values that decide the choice of a kernel that streams rows.
 template <class... Args>
 struct StreamKernel {
   int64_t columns;  // of a row, per block

@@ -28,7 +28,7 @@ __global__ void exchange_kernel(const float* x, float* y) {
     cluster.map_shared_rank(&inbox[own][t], static_cast<int>(rank))[0] = right ? 2 * there[t] : -1;
   }
   cluster.sync();
-  // What each block has sent to this one is twice the same of the receiver's.
+  // The values that each block has sent to this one are twice the receiver's.
   for (unsigned rank = 0; rank < cluster.num_blocks(); ++rank) sum += inbox[rank][t];
   y[i] = sum;
 }

@@ -259,7 +259,7 @@ __global__ void reverse_kernel(const float* x, float* y) {
   y[blockIdx.x * block + t] = tile[block - 1 - t];
 }
 
-// What a launch may have, by the kernel's bounds.
+// The launches that a kernel's bounds permit.
 template <int most>
 struct Threads {
   static constexpr int threads = most, blocks = 2;

@@ -1,4 +1,4 @@
-// What the expressions of tests/cpu/ptx_rows.py call.
+// The functions that the expressions of tests/cpu/ptx_rows.py call.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <stdint.h>

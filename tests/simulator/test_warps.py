@@ -35,7 +35,7 @@ def signed(mask: int) -> int:
 
 
 def gather(yielded: Callable[[int], tuple[Any, ...]], block: int = 32, seed: int = 0) -> list[Any]:
-    """What each thread of one block gets for what ``yielded(thread)`` says that it yields."""
+    """Return the replies that each thread of one block gets to its requests ``yielded(thread)``."""
     results: list[Any] = [None] * block
 
     def kernel() -> Any:

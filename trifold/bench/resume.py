@@ -8,7 +8,7 @@ from typing import Any
 from trifold.bench.rows import Figure, Results, Row
 from trifold.errors import TrifoldError
 
-# What two runs must have in common for their figures to share one file, besides the sources of the ops in both.
+# The facts in which two runs must agree to share one file, besides the sources of the ops in both.
 _ALIKE = ("device", "driver", "torch", "cuda", "quick", "against", "libraries", "shapes")
 
 Key = tuple[str, str, str, str, str]

@@ -14,7 +14,7 @@
 
 namespace trifold::guard {
 
-// What vector loads need. A tensor's memory from torch's own allocator has more; kernels that need it say so, and those
+// The alignment for vector loads. Memory from torch's own allocator has more; kernels that need it say so, and those
 // that load 16 bytes at once from fresh memory are right.
 inline constexpr size_t device_alignment = 16;
 // Damage is looked for up to this far from a block, on either side; the other placement finds writes farther away.

@@ -12,7 +12,7 @@ from trifold.spec.load import load_spec
 from trifold.workspace import OpFiles
 
 _DEFAULT = 4.0
-# What a spec's formula scales, and the default if it has none.
+# The quantity that a spec's formula scales, and the default if the spec has no formula.
 _SCALES = {
     "scale": ("results", "the reference on absolute values"),
     "working_scale": ("results, in round-offs of the type that it computes in", ""),

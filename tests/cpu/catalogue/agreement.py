@@ -27,7 +27,7 @@ TIME_LIMIT_S = 30.0
 GROUP_LIMIT_S = 300.0
 MOST_IN_A_GROUP = 27
 
-# What finds mistakes of a kind, if compute-sanitizer does.
+# The tool of compute-sanitizer that finds mistakes of a kind, if any does.
 _TOOL = {
     "race": "racecheck",
     "out-of-bounds": "memcheck",

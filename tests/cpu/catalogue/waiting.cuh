@@ -432,7 +432,7 @@ __global__ void look_back_by_plain_reads(const int* x, int* y, int* status, int*
   y[tile * threads + t] = v + shared[1];
 }
 
-// What is left out of the kernels below.
+// The parts that are left out of the kernels below.
 enum class Without { nothing, fence, atomic };
 
 // A scan whose tiles lie in dynamic shared memory. The first block has the last tile, so that in the natural order each

@@ -91,7 +91,7 @@ void device() {
   cudaStreamDestroy(stream);
 }
 
-// What changes no result, in the forms of CUDA 12 and 13; and attributes of kernels.
+// Calls that change no result, in the forms of CUDA 12 and 13; and attributes of kernels.
 void hints() {
   int* x;
   int least = 0, greatest = 0, blocks = 0, value = 0;

@@ -195,7 +195,7 @@ def place_of_any_by_plain_stores(x, wanted, found):
 @wrong("race", "found", "global", read("second", 0), write("first", 7), run=_run_contains)
 @cuda.jit
 def contains_unless_another_has_found_it(x, wanted, found):
-    """That all write the same value makes the read no better."""
+    """The read is a race even though all write the same value."""
     if found[0] != 0:  # second
         return
     if x[cuda.grid(1)] == wanted:
@@ -280,7 +280,7 @@ def largest_by_compare_and_swap_after_a_plain_look(x, largest):
 @wrong("race", "product", "global", atomic("second", 0), read("first", 1), run=_run_product)
 @cuda.jit
 def product_by_compare_and_swap_with_a_plain_read_again(x, product):
-    """What the first read gave is used, too."""
+    """The result of the first read is used, too."""
     v = x[cuda.grid(1)]
     expected = product[0] * v  # first
     cuda.threadfence_block()

@@ -21,7 +21,7 @@ inline cudaStream_t stream_on(const trifold::OnDevice& device) {
   return static_cast<cudaStream_t>(device.stream().handle);
 }
 
-// What all three functions are compiled for: elements side by side, at offsets in 32 bits.
+// All three functions are compiled for contiguous elements, at offsets in 32 bits.
 inline int checked_count(const char* name, const Tensor& x) {
   trifold::check_floating(name, x, "x");
   const int64_t count = x.numel();

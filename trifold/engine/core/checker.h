@@ -53,7 +53,7 @@ enum Check : uint32_t {
 
 enum class Scope : uint8_t { block, device, system, cluster };
 
-// What makes an access atomic: an operation of device scope or wider, or of block scope; or volatile.
+// The kind of an atomic access: an operation of device scope or wider, or of block scope; or volatile.
 enum class AtomicForm : uint8_t { device, block, by_volatile };
 
 enum class AccessType : uint8_t { read, write, atomic };
@@ -206,7 +206,7 @@ struct Checker {
   void note_use(const Use& use);
   // Its issuer has waited for its group.
   void wait_for_operation(const Thread& issuer, uint32_t row, bool reads_only);
-  // What the barrier that counts its bytes releases, once all have arrived.
+  // Returns the knowledge that the barrier counting its bytes releases, once all have arrived.
   Knowledge complete_operation(uint32_t row);
   Knowledge complete_operations(std::span<const uint32_t> rows);
   void fence_proxy(Thread& thread, uint8_t spaces);

@@ -33,7 +33,7 @@ constexpr bool is_operation(uint32_t thread) {
   return thread >= first_operation && thread <= last_operation;
 }
 
-// What a thread knew when it fenced.
+// A thread's knowledge at its fence.
 struct Fence {
   Stamp stamp = 0;         // of its own accesses; 0: no fence
   Stamp barrier = 0;       // of its block's accesses

@@ -56,7 +56,7 @@ std::string wait_for_operation(const Access& operation) {
          ".cluster alone: without one, a wait acquires at .cta.";
 }
 
-// What would order the two accesses of a race, at least one of which is an asynchronous operation's.
+// The remedy that would order the two accesses of a race, at least one of which is an asynchronous operation's.
 std::string remedy_of_operation(const Access& later, const Access& earlier) {
   if (!earlier.instruction.empty()) return wait_for_operation(earlier);
   return std::string(
@@ -66,7 +66,7 @@ std::string remedy_of_operation(const Access& later, const Access& earlier) {
          (later.instruction == "cp.async" ? "." : ", and the fences that order different proxies.");
 }
 
-// What would order the two accesses of a race.
+// The remedy that would order the two accesses of a race.
 std::string remedy(const Finding& finding) {
   const Access& later = finding.accesses[0];
   const Access& earlier = finding.accesses[1];

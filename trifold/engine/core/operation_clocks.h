@@ -73,7 +73,7 @@ struct Use {
   Site site;
 };
 
-// What a thread knew at a fence between the proxies.
+// A thread's knowledge at a fence between the proxies.
 struct ProxyFence {
   Stamp stamp = 0;    // up to which it knew its own accesses
   Stamp barrier = 0;  // its block's

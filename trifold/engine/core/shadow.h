@@ -39,7 +39,7 @@ struct Record {
   bool operator==(const Record&) const = default;
 };
 
-// What a cell notes of an access in addition to its record.
+// A cell's notes about an access in addition to its record.
 enum Trait : uint16_t {
   is_atomic = 1,
   is_write = 2,     // of the others; the cell's `write` is always one

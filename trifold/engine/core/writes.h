@@ -1,4 +1,4 @@
-// Which bytes of memory were last written by kernels. Verification applies it to an op's results, which must not be
+// The bytes of memory that were last written by kernels. Verification applies it to an op's results, which must not be
 // torch's computation.
 #pragma once
 

@@ -1,6 +1,6 @@
-// What a port's binding (cuda_src/<op>.cu) needs from torch, through its stable ABI only: argument checks, dtype
-// dispatch, elementwise outputs and launches; and registration (registration.h). All in one namespace; the only macro
-// is registration's.
+// The parts of torch that a port's binding (cuda_src/<op>.cu) needs, through the stable ABI only: argument checks,
+// dtype dispatch, elementwise outputs and launches; and registration (registration.h). All in one namespace; the only
+// macro is registration's.
 #pragma once
 
 #include <trifold/registration.h>

@@ -26,7 +26,7 @@ from trifold.implementation import load_checked_port
 from trifold.machine.environment import environment
 
 ROOT = Path(__file__).parents[4]
-# What the table is about.
+# The sources on which the table depends.
 SOURCES = (
     "tests/cpu/catalogue/*",
     "tests/cpu/catalogue/asynchronous/*",

@@ -1,4 +1,4 @@
-// What the kernels of this folder have in common: sizes, and instructions for which CUDA has no function.
+// Shared by the kernels of this folder: sizes, and instructions for which CUDA has no function.
 #pragma once
 
 #include <cooperative_groups.h>
