@@ -156,7 +156,7 @@ def launches_blurred(x: Tensor) -> Tensor:
     height, width = x.shape
     out = torch.empty((height, width), device=x.device, dtype=x.dtype)
     threads = (16, 16)
-    blocks = (math.ceil(height / threads[0]), int(math.ceil(width / threads[1])))
+    blocks = (math.ceil(height / threads[0]), math.ceil(width / threads[1]))
     launch(blur_kernel, blocks, x, output(out), block=threads)
     return out
 
@@ -181,7 +181,7 @@ def sum_kernel(x, sums, n):
 def launches_total(x: Tensor) -> Tensor:
     """As many launches as it takes."""
     if x.dtype is not torch.float32:
-        raise RuntimeError("launches_total: x must be float32, not %s" % x.dtype)
+        raise RuntimeError("launches_total: x must be float32, not %s" % x.dtype)  # noqa: UP031
     current = x.flatten()
     n = len(current)
     while n > 1:
@@ -206,6 +206,10 @@ def launches_scaled(x: Tensor, factor: float, training: bool) -> tuple[Tensor, T
     check_floating("launches_scaled", x=x)
     if not training:
         factor = 1.0
+    elif x.numel() > 200:
+        ordered = x.contiguous()
+        x = ordered
+        factor = factor * 1.0
     out = elementwise_output(x)
     kept = torch.zeros_like(out, dtype=torch.bool)
     launch_elementwise(scaled_kernel, out.numel(), flat(x, out), output(flat(out)), output(flat(kept)), factor)

@@ -96,6 +96,9 @@ def test_a_condition_replaces_a_number(op: Any, drawn: torch.Generator, training
     torch.testing.assert_close(kept, x > 0)
     torch.testing.assert_close(out, torch.where(kept, x * (2.5 if training else 1.0), torch.zeros(())))
     assert out.stride() == kept.stride() == x.stride()
+    wide = torch.randn(80, 3, generator=drawn).t()  # of which the branch takes a copy
+    out, _ = op.launches_scaled(wide, 2.5, training)
+    assert out.stride() == (wide.contiguous() if training else wide).stride()
 
 
 def test_tensors_of_two_dtypes_are_refused(op: Any) -> None:

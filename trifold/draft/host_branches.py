@@ -81,9 +81,9 @@ class HostBranches(HostCalls):
         alive = [state for state in states if state is not None]
         self.names = dict(alive[0]) if alive else before
         if len(alive) == 2:
-            for name in sorted({*alive[0], *alive[1]}):
-                if alive[0].get(name) is not alive[1].get(name):
-                    self.names[name] = self._merged(name, test, values, bodies, into, node)
+            differing = sorted(n for n in {*alive[0], *alive[1]} if alive[0].get(n) is not alive[1].get(n))
+            for name in differing:
+                self.names[name] = self._merged(name, test, values, bodies, into, node, alone=len(differing) == 1)
         if any(bodies):
             into.append(cpp.If(test.expr, bodies[0], bodies[1]))
         return None if alive else Returned(None)
@@ -96,6 +96,8 @@ class HostBranches(HostCalls):
         bodies: list[list[cpp.Stmt]],
         into: list[cpp.Stmt],
         node: ast.If,
+        *,
+        alone: bool,
     ) -> Any:
         """What a name is after both branches of a condition."""
         found = [each.get(name) for each in values]
@@ -106,17 +108,20 @@ class HostBranches(HostCalls):
         made = self.chosen(test, found[0], found[1], node)
         if not isinstance(made, (v.Number, v.Tensor)):
             return _Different()
-        if all(
-            not body or (len(body) == 1 and _just_declared(body, each))
-            for body, each in zip(bodies, found, strict=True)
-        ):
+        pairs = list(zip(bodies, found, strict=True))
+        if alone and all(not body or (len(body) == 1 and _just_declared(body, each)) for body, each in pairs):
             return self.named(self._chosen_at_once(test, made, found, bodies), name, into)
-        declared = [text for body, value in zip(bodies, found, strict=True) for text in _just_declared(body, value)]
+        # Where several names differ, one may be another's value.
+        declared = [text for body, value in pairs for text in _just_declared(body, value)] if alone else []
         own = cpp.Name(declared[0] if declared else self.fresh(name), type=made.expr.type, interval=made.expr.interval)
         kind = "Tensor" if isinstance(made, v.Tensor) else v.NUMBERS[made.type]
         into.append(cpp.Declare(kind, [own.text]))
-        for body, value in zip(bodies, found, strict=True):
-            assign_at_end(body, own, (value if isinstance(value, v.Tensor) else v.number(value)).expr)
+        for body, value in pairs:
+            expr = (value if isinstance(value, v.Tensor) else v.number(value)).expr
+            if alone:
+                assign_at_end(body, own, expr)
+            else:
+                body.append(cpp.Assign(own, "=", expr))
         return dataclasses.replace(made, expr=own)
 
     def _chosen_at_once(self, test: v.Number, made: Any, found: list[Any], bodies: list[list[cpp.Stmt]]) -> Any:
