@@ -147,10 +147,11 @@ def slices_begin_anywhere(x, y, out):
     last = x[-3:]
     square = cuda.local.array((3, 4), float64)
     square[:] = 1.5
+    square[1, ...] = 0.5
     rows = square[y[i] : 2, y[i] :]
     out[i] = len(part) + part[0] + last[2] + 100 * rows.shape[0] + 1000 * rows.shape[1]
     far = x[y[i] * 40 :: 3]
-    out[i] += 10000 * far.size
+    out[i] += 10000 * far.size + square[1, 2] * 3 + square[...][2, 3]
 
 
 @cuda.jit
@@ -194,7 +195,30 @@ def elements_change_places(x, y, out):
     out[i] = total + held[4] + k
 
 
+@cuda.jit(device=True)
+def total_of(matrix):
+    total = 0.0
+    for r in range(matrix.shape[0]):
+        for c in range(matrix.shape[1]):
+            total = total * 0.5 + matrix[r, c]
+    return total
+
+
+@cuda.jit
+def transposed(x, y, out):
+    i = cuda.grid(1)
+    square = cuda.local.array((3, 4), float64)
+    for k in range(12):
+        square[k // 4, k % 4] = x[i] + k
+    turned = square.T
+    turned[3, 0] = y[i]
+    either = square[:, :3] if y[i] % 2 == 0 else square[:, :3].T
+    out[i] = square.T[2, 1] + turned[0, 2] * 3 + turned.shape[0] * 100 + turned.size + either[0, 2] + x.T[i]
+    out[i] += total_of(turned) + total_of(square)
+
+
 _KERNELS = (
+    transposed,
     counts_from_the_end,
     slices_begin_anywhere,
     parts_of_dynamic_shared_memory,

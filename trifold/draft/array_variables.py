@@ -211,6 +211,8 @@ def _assignment(target: cpp.Name, value: cpp.Expr, line: int) -> cpp.Assign:
 
 def _is_contiguous(found: Origins) -> bool:
     """Whether the last dimension has a stride of 1, whichever of the arrays it is."""
+    if found.transposed:
+        return False
     for origin in found.arrays:
         kind = origin.type[0] if origin.type else None
         if not isinstance(kind, types.Array) or kind.layout != "C":
@@ -225,7 +227,7 @@ def _is_contiguous(found: Origins) -> bool:
 
 def _lengths(found: Origins) -> tuple[int, ...] | None:
     """The constant lengths that all these arrays have."""
-    if found.parts:
+    if found.parts or found.transposed:
         return None
     lengths = set()
     for each in found.arrays:

@@ -163,6 +163,9 @@ class Builder(Loops):
 
     def _indices(self, node: ast.expr) -> list[t.Expr]:
         elements = node.elts if isinstance(node, ast.Tuple) else [node]
+        match elements:
+            case [*others, ast.Constant(value=value)] if value is ...:  # whole dimensions, as if nothing stood there
+                elements = others or [ast.copy_location(ast.Slice(), node)]
         return [self._index(element) for element in elements]
 
     def _index(self, node: ast.expr) -> t.Expr:

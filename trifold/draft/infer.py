@@ -308,6 +308,8 @@ class _Inference:
                 found.append(types.UniTuple(types.int64, 1))  # of len
             elif isinstance(each, types.Array) and name in ("shape", "size", "ndim"):
                 found.append(types.UniTuple(types.int64, each.ndim) if name == "shape" else types.int64)
+            elif isinstance(each, types.Array) and name == "T":
+                found.append(each if each.ndim < 2 else each.copy(layout="A"))
             elif isinstance(each, types.Complex) and name in ("real", "imag"):
                 found.append(each.underlying_float)
             elif isinstance(each, types.Array) and name == "dtype":

@@ -17,6 +17,7 @@ class Origins:
 
     arrays: set[t.Version | t.Expr] = field(default_factory=set)
     parts: list[t.Item] = field(default_factory=list)
+    transposed: bool = False  # whether one of them is, on the way
 
     @property
     def parameters(self) -> set[int]:
@@ -35,6 +36,9 @@ def origins(*expressions: t.Expr) -> Origins:
         match waiting.pop():
             case t.Item(base=base) as part:
                 found.parts.append(part)
+                waiting.append(base)
+            case t.Attribute(name="T", base=base):
+                found.transposed = True
                 waiting.append(base)
             case t.Choice(chosen=chosen, otherwise=otherwise):
                 waiting += [chosen, otherwise]

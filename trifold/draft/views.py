@@ -54,6 +54,8 @@ class Views:
             return self.dynamic_shared(expression)
         if isinstance(expression, t.Choice):
             return self.chosen_array(expression)
+        if isinstance(expression, t.Attribute) and expression.name == "T":
+            return self.transposed(self.array(expression.base))
         raise DraftError(expression.place, "this array is not translated here", "use the array by its own name")
 
     # --------------------------------------------------------------------------------------------- whole arrays
@@ -86,6 +88,20 @@ class Views:
 
         pointer = cpp.CallTo(f"trifold::dynamic_shared<{element}>", ())
         return Array(pointer, 1, describe, space="shared", bounded=False)
+
+    def transposed(self, array: Array) -> Array:
+        """Its dimensions in the opposite order."""
+        if array.dimensions < 2:
+            return array
+        last = array.dimensions - 1
+
+        def describe(kind: Extent, dimension: int) -> cpp.Expr:
+            if kind is Extent.stride and dimension == 0 and array.contiguous:
+                return self._whole(1)
+            return array.describe(kind, last - dimension)
+
+        made = replace(array, pointer=self.first(array), describe=describe, contiguous=False)
+        return replace(made, nested=False, fixed=None)
 
     def chosen_array(self, choice: t.Choice) -> Array:
         """One of two arrays."""
@@ -171,12 +187,15 @@ class Views:
     def _product(self, left: cpp.Expr, right: cpp.Expr) -> cpp.Expr:
         if isinstance(left, cpp.Literal) and (isinstance(right, cpp.Literal) or left.value == 0):
             return self._whole(int(left.value * right.value) if isinstance(right, cpp.Literal) else 0)
-        if isinstance(left, cpp.Literal) and left.value == 1:
-            return right
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one, cpp.Literal) and one.value == 1:
+                return other
         return self.numbers.combine("*", left, right, self.each(types.int64), _times(left.interval, right.interval))
 
     def _sum(self, left: cpp.Expr, right: cpp.Expr) -> cpp.Expr:
         """Of two offsets."""
+        if isinstance(left, cpp.Literal) and isinstance(right, cpp.Literal):
+            return self._whole(int(left.value + right.value))
         return self.numbers.combine("+", left, right, self.each(types.int64), _plus(left.interval, right.interval))
 
     def _whole(self, number: int) -> cpp.Literal:
