@@ -11,12 +11,14 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
+from trifold.isolation import beside
 from trifold.spec import (
     BadCall,
     Call,
@@ -124,7 +126,7 @@ class DrawnOp:
 
     def given(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         positional = [argument.name for argument in self.arguments if not argument.keyword]
-        return dict(zip(positional, args, strict=True)) | kwargs
+        return dict(zip(positional, args, strict=False)) | kwargs
 
     @property
     def reference(self) -> Callable[..., Any]:
@@ -268,6 +270,14 @@ class HereProcess:
 
     def changed_since(self, results: Sequence[Tensor]) -> list[int]:
         return []
+
+    def beside(self, what: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Sequence[Tensor]]:
+        run = getattr(beside, f"run_{what}")
+        told: tuple[Any, Sequence[Tensor]] = run(SimpleNamespace(function=self.function), list(args), kwargs, {})
+        return told
+
+    def settings(self) -> tuple[dict[str, str], dict[str, str]]:
+        return {}, {}
 
 
 def judge(op: DrawnOp, function: Callable[..., Any], check: str, examples: int = 4) -> str | None:

@@ -31,7 +31,7 @@ def right(op: DrawnOp) -> Function:
     """With a gradient for what the spec says, and an error where another is asked for."""
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        if not args or not isinstance(args[0], Tensor):
+        if not isinstance(args[0] if args else kwargs.get("x"), Tensor):
             raise TypeError("drawn: x must be a tensor")
         for name, value in op.given(*args, **kwargs).items():
             if op.with_gradient and name not in op.differentiated and _requires_gradient(value):
