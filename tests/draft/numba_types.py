@@ -21,8 +21,9 @@ from numba.cuda.descriptor import cuda_target
 from tests.draft import semantics
 from trifold.draft.infer import Analysis
 
-#: Kernels that call what Numba types by compiling it, for which it wants a GPU: min, max, int, and some of cmath.
+#: Kernels that call what Numba types by compiling it, for which it wants a GPU: min, max, int, ord and some of cmath.
 UNASKABLE = (
+    "characters",
     "least_and_largest",
     "larger_of_wide_words",
     "truncates",

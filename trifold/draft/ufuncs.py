@@ -35,9 +35,7 @@ OF_NUMBERS: dict[Any, tuple[str, str]] = {
 }
 
 #: Those that are operators of C++.
-OF_SIGNS: dict[Any, str] = {
-    np.add: "+", np.bitwise_and: "&", np.bitwise_or: "|", np.bitwise_xor: "^", np.multiply: "*", np.subtract: "-",
-}  # fmt: skip
+OF_SIGNS: dict[Any, str] = {np.bitwise_and: "&", np.bitwise_or: "|", np.bitwise_xor: "^"}
 
 OF_TESTS: dict[Any, str] = {np.isfinite: "isfinite", np.isinf: "isinf", np.isnan: "isnan"}
 
