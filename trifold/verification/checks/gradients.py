@@ -235,7 +235,8 @@ def _compare(
             raise CheckFailed(f"gradient of {name}{asked}: {wrong}", call)
         zeros = torch.zeros_like(grad)
         impostors.offer("zeros", zeros, grad, rejects)
-        if bool(own.isfinite().all()):
+        # At numbers of many sizes, the error that is allowed may exceed the gradient.
+        if is_ordinary(call) and bool(own.isfinite().all()):
             impostors.zeros.offer(own, functools.partial(rejects, zeros))
         if grad.itemsize >= 4 and grad.is_floating_point():
             impostors.offer("1.01 times the gradient", (grad.double() * 1.01).to(grad.dtype), grad, rejects)
