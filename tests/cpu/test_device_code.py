@@ -352,7 +352,7 @@ def test_a_port_has_the_architecture_in_all_its_files(tmp_path: Path, monkeypatc
 
 
 def test_an_unknown_standard_is_refused_and_older_ones_are_taken() -> None:
-    with pytest.raises(BuildError, match=r"-std: 'c\+\+98' is no C\+\+ standard of nvcc's\n  give one of c\+\+03"):
+    with pytest.raises(BuildError, match=r"-std: 'c\+\+98' is not a C\+\+ standard of nvcc\n  give one of c\+\+03"):
         RawKernel("__global__ void k(int* y) {}", "k", ["-std=c++98"]).compile()
     code = "__global__ void k(long* y) { y[0] = __cplusplus; }"
     y = np.zeros(1, dtype=np.int64)

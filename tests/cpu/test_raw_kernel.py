@@ -203,7 +203,7 @@ def test_a_launch_that_no_device_takes_is_refused_and_the_next_is_right(checks: 
         ("nothing", (), "has no kernel named nothing"),
         ("scale", (), "is a template"),
         ("scale<", (), "name must be a kernel's name"),
-        ("mirror", ("--shiny",), "'--shiny' means nothing"),
+        ("mirror", ("--shiny",), "'--shiny' is not an option of the build"),
     ],
 )
 def test_what_cannot_be_built_is_refused(name: str, options: tuple[str, ...], says: str) -> None:

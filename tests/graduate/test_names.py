@@ -14,7 +14,7 @@ REFUSED = [
     ("_kernels", "refused by PyPI"),
     ("kérnels", "refused by PyPI"),
     ("a/b", "refused by PyPI"),
-    ("2kernels", "no Python identifier"),
+    ("2kernels", "not a Python identifier"),
     ("class", "keyword"),
     ("None", "keyword"),
     ("match", "keyword"),

@@ -150,7 +150,7 @@ SIZES = (
             "prototype",
             ("output(flat(out)), out.numel())", "output(flat(out)), out.numel() - (300 <= out.numel() < 512))"),
         ),
-        row="bounds",
+        row="values",
         implementation="prototype",
         examples=100,
     ),
