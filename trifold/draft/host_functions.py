@@ -17,7 +17,7 @@ from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.host import Host, Launch
 from trifold.draft.host_conditions import call, scalar_of, text_of
-from trifold.draft.host_tensors import count_of, filled, new_empty, new_like, of_dtype, sizes_given, zeroed
+from trifold.draft.host_tensors import count_of, full_of, new_empty, new_like, of_dtype, ones_of, sizes_given, zeros_of
 from trifold.draft.refusal import DraftError
 
 Handler = Callable[[Host, Any, dict[str, Any], ast.Call], Any]
@@ -168,34 +168,8 @@ def _empty(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call)
     return of_dtype(host, expr, dtype, count_of(shape))
 
 
-def _zeros(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    return zeroed(_empty(host, arguments, keywords, node))
-
-
-def _full(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    shape, value = arguments
-    return filled(_empty(host, (shape,), keywords, node), value)
-
-
-def _ones(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    return filled(_empty(host, arguments, keywords, node), 1)
-
-
-def _full_like(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    like, value = arguments
-    return filled(_empty_like(host, (like,), keywords, node), value)
-
-
-def _ones_like(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    return filled(_empty_like(host, arguments, keywords, node), 1)
-
-
 def _empty_like(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     return new_like(host, arguments[0], arguments[1:], keywords, node)
-
-
-def _zeros_like(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    return zeroed(_empty_like(host, arguments, keywords, node))
 
 
 def _least(name: str) -> Handler:
@@ -330,12 +304,12 @@ HANDLERS: dict[Any, Handler] = {
     prototype.launch_elementwise: _launch_elementwise,
     torch.empty: _empty,
     torch.empty_like: _empty_like,
-    torch.full: _full,
-    torch.full_like: _full_like,
-    torch.ones: _ones,
-    torch.ones_like: _ones_like,
-    torch.zeros: _zeros,
-    torch.zeros_like: _zeros_like,
+    torch.full: full_of(_empty),
+    torch.full_like: full_of(_empty_like),
+    torch.ones: ones_of(_empty),
+    torch.ones_like: ones_of(_empty_like),
+    torch.zeros: zeros_of(_empty),
+    torch.zeros_like: zeros_of(_empty_like),
     min: _least("min"),
     max: _least("max"),
     math.isfinite: _is_finite,

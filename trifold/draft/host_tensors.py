@@ -80,12 +80,29 @@ def new_like(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], 
     return dataclasses.replace(of_dtype(host, made, dtype, x.dimensions), strided=True)
 
 
-def filled(x: v.Tensor, value: Any) -> v.Tensor:
+# From what makes an uninitialised tensor, a function of torch's or a method: what makes one with values.
+def zeros_of(make: Callable[..., v.Tensor]) -> Callable[..., v.Tensor]:
+    def write(*given: Any) -> v.Tensor:
+        x = make(*given)
+        return dataclasses.replace(x, expr=call("trifold::zeroed", x.expr))
+
+    return write
+
+
+def ones_of(make: Callable[..., v.Tensor]) -> Callable[..., v.Tensor]:
+    return lambda *given: _filled(make(*given), 1)
+
+
+def full_of(make: Callable[..., v.Tensor]) -> Callable[..., v.Tensor]:
+    def write(*given: Any) -> v.Tensor:
+        *before, (of_shape, value), keywords, node = given
+        return _filled(make(*before, (of_shape,), keywords, node), value)
+
+    return write
+
+
+def _filled(x: v.Tensor, value: Any) -> v.Tensor:
     return dataclasses.replace(x, expr=call("trifold::filled", x.expr, v.number(value).expr))
-
-
-def zeroed(x: v.Tensor) -> v.Tensor:
-    return dataclasses.replace(x, expr=call("trifold::zeroed", x.expr))
 
 
 def _reshape(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
@@ -93,10 +110,6 @@ def _reshape(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], 
     if any(isinstance(each, (torch.dtype, v.DtypeOf)) for each in (shape if isinstance(shape, tuple) else ())):
         raise DraftError(host.place(node), "a reshape to another dtype is not translated", "use x.view(dtype)")
     return v.Tensor(call("torch::stable::reshape", x.expr, host.dims(shape, node)), x.dtypes, count_of(shape))
-
-
-def _new_zeros(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    return zeroed(new_empty(host, x, arguments, keywords, node))
 
 
 def _clone(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
@@ -142,15 +155,6 @@ def _flattened(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any]
     return _reshape(host, x, (-1,), {}, node)
 
 
-def _new_full(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    shape, value = arguments
-    return filled(new_empty(host, x, (shape,), keywords, node), value)
-
-
-def _new_ones(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    return filled(new_empty(host, x, arguments, keywords, node), 1)
-
-
 def _contiguous(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     return v.Tensor(call("torch::stable::contiguous", x.expr), x.dtypes, x.dimensions)
 
@@ -172,11 +176,11 @@ METHODS: dict[str, Callable[[Host, v.Tensor, Any, dict[str, Any], ast.Call], Any
     "flatten": _flattened,
     "ravel": _flattened,
     "detach": lambda host, x, arguments, keywords, node: x,
-    "new_full": _new_full,
-    "new_ones": _new_ones,
+    "new_full": full_of(new_empty),
+    "new_ones": ones_of(new_empty),
     "contiguous": _contiguous,
     "clone": _clone,
-    "new_zeros": _new_zeros,
+    "new_zeros": zeros_of(new_empty),
     "is_contiguous": lambda host, x, arguments, keywords, node: v.Number(
         call(f"{text_of(x.expr)}.is_contiguous"), v.BOOL
     ),
