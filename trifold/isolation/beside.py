@@ -11,7 +11,7 @@ import gc
 import os
 import pickle
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -110,57 +110,52 @@ def run_what_is_kept(op: Implementation, args: Arguments, kwargs: dict[str, Any]
 def run_changed_before_backward(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
     """Gradients for some upstream gradient; then, once for each argument and each result, where it is changed in place
     between forward and backward: gradients, or the error."""
-    changed = {id(tensor): tensor for tensor in tensors_in([args, kwargs])}
-    inputs, states = _inputs(args, kwargs), _random_states()
+    arguments = list({id(tensor): tensor for tensor in tensors_in([args, kwargs])}.values())
+    inputs = _inputs(args, kwargs)
     given: list[list[bool]] = []
     errors: list[str] = []
     tensors: list[Tensor] = []
 
-    def differentiate(number: int | None) -> None:
-        _set_random_states(states)
+    def differentiate(number: int | None = None) -> int:
+        """Returns the number of results."""
         results = _results(op.function(*args, **kwargs))
         outputs = [result for result in results if result.requires_grad]
         outer = [numbered(output) for output in outputs]
-        tensor = None if number is None else [*changed.values(), *results][number]
-        before = None if tensor is None else tensor.detach().clone()
-        if tensor is not None and before is not None:
-            _change(tensor)
+        changes = contextlib.nullcontext() if number is None else _changed([*arguments, *results][number])
         grads: Sequence[Tensor | None] = ()
-        try:
-            grads = _gradients(outputs, inputs, outer)
-        except RuntimeError as error:
-            errors.append(str(error))
-        else:
-            errors.append("")
+        problem = ""
+        with changes:
+            try:
+                grads = _gradients(outputs, inputs, outer)
+            except RuntimeError as error:
+                problem = str(error)
+        errors.append(problem)
         given.append([grad is not None for grad in grads])
         tensors.extend(grad for grad in grads if grad is not None)
-        if tensor is not None and before is not None:
-            tensor.detach().copy_(before)
+        return len(results)
 
-    results = len(_results(op.function(*args, **kwargs)))
-    differentiate(None)
-    for number in range(len(changed) + results):
-        differentiate(number)
+    def from_the_same_state(number: int | None = None) -> int:
+        with torch.random.fork_rng(range(torch.cuda.device_count())):
+            return differentiate(number)
+
+    for number in range(len(arguments) + from_the_same_state()):
+        from_the_same_state(number)
     return {"given": given, "errors": errors[1:]}, tensors
 
 
-def _change(tensor: Tensor) -> None:
-    """To other numbers, in place. Indices stay those of the tensor."""
+@contextlib.contextmanager
+def _changed(tensor: Tensor) -> Iterator[None]:
+    """Within the block it holds other numbers, written in place. Indices stay those of the tensor."""
+    before = tensor.detach().clone()
     with torch.no_grad():
         if tensor.is_floating_point() or tensor.is_complex():
             tensor.mul_(-2).sub_(1)
         else:
             tensor.copy_(tensor.flip(tuple(range(tensor.dim()))))
-
-
-def _random_states() -> list[Tensor]:
-    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_available() else ())]
-
-
-def _set_random_states(states: list[Tensor]) -> None:
-    torch.set_rng_state(states[0])
-    if len(states) > 1:
-        torch.cuda.set_rng_state_all(states[1:])
+    try:
+        yield
+    finally:
+        tensor.detach().copy_(before)
 
 
 def run_fake(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
