@@ -449,10 +449,10 @@ REACHED: dict[str, Callable[[TensorCase], bool]] = {
 
 @pytest.fixture(scope="module")
 def drawn() -> list[TensorCase]:
-    """Samples of a verification: one tensor of each of 900 calls."""
+    """One tensor of each of 180 calls for each layout. What hypothesis draws depends on the modules that are loaded."""
     cases: list[TensorCase] = []
 
-    @settings(deterministic, max_examples=900, phases=[Phase.generate])
+    @settings(deterministic, max_examples=180 * len(LAYOUTS), phases=[Phase.generate])
     @given(elementwise(1)(Limits(elements=600)))
     def draw(call: Call) -> None:
         cases.append(call.args[0])
