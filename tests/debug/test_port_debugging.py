@@ -96,7 +96,6 @@ CASES = (
             "$1 = (36, 0, 0)",
             "$2 = (256, 1, 1)",
             "#0  sigmoid_kernel<float>",
-            # Not which threads: one that a stop of gdb's delays may be paused.
             "thread (36, 0, 0) of block (0, 0, 0) of sigmoid_kernel<float>",
             " waiting in syncthreads() at sigmoid.cuh:",
             "tile[threadIdx.x] = i < n",
@@ -128,7 +127,9 @@ CASES = (
         "step does not enter the dialect, and other threads can be reached",
         "sigmoid --thread 3",
         (
-            *("s", "s", "s", "s", "trifold thread 5", "p threadIdx", "trifold thread 2", "p threadIdx"),
+            # However long it is stopped, the order of the threads stays.
+            *("s", "s", "shell sleep 0.1", "s", "s", "shell sleep 0.1"),
+            *("trifold thread 5", "p threadIdx", "shell sleep 0.1", "trifold thread 2", "p threadIdx"),
             *("trifold thread 900", "trifold thread 1 of block 4", "trifold thread five"),
             *("break sigmoid.cuh:@if (i < n) y[i]@ if threadIdx.x == 9", "c", "p threadIdx", "q"),
         ),

@@ -31,6 +31,8 @@ namespace {
 
 constexpr auto between_looks = std::chrono::milliseconds(20);
 constexpr int looks_before_sleep = 50;  // in vain
+// Of the OS thread's processor time, between two signals.
+constexpr double seconds_between_signals = 0.010;
 
 constexpr int tick = SIGURG;
 struct sigaction action_before;
@@ -61,6 +63,7 @@ struct Watch {
   // The watchdog's own: the launch that it saw last, and the thread's processor time then.
   uint64_t seen = 0;
   double since = 0;
+  double signalled = 0;  // its processor time at the last signal
   // Where the code of that launch's library lies.
   std::atomic<uintptr_t> text_begin{0}, text_end{0};
 };
@@ -90,14 +93,16 @@ bool look_at(Watch& watch) {
   if (launch == 0) return false;
   if (launch != watch.seen) {
     watch.seen = launch;
-    watch.since = seconds_of(watch.processor_time);
+    watch.since = watch.signalled = seconds_of(watch.processor_time);
     const Range text = text_of(code);
     watch.text_begin.store(text.begin);
     watch.text_end.store(text.end);
     return true;
   }
-  const double limit = kernel_seconds();
-  const bool late = limit > 0 && seconds_of(watch.processor_time) - watch.since > limit;
+  const double limit = kernel_seconds(), now = seconds_of(watch.processor_time);
+  const bool late = limit > 0 && now - watch.since > limit;
+  if (!late && now - watch.signalled < seconds_between_signals) return true;
+  watch.signalled = now;
   const std::lock_guard<SpinLock> locked(watch.lock);
   if (watch.launch != launch) return true;
   if (late) *watch.overdue = *watch.overdue + 1;
