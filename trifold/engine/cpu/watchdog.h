@@ -4,9 +4,10 @@
 // One thread of the process looks at the launches every few milliseconds. It sends a signal to the OS thread of one
 // that has run through two looks, so that short launches, and threads that launch nothing, are never disturbed: a timer
 // of the process would interrupt Python's and torch's system calls. What counts is the OS thread's processor time, so
-// that a debugger or a busy machine ends no launch, and a stop in a debugger does not change which thread runs next. The signal is SIGURG: its default is to be ignored, and debuggers
-// pass it on in silence. Its handler acts only where the launch's own code runs, not in a function that it called
-// (which may hold a lock); such a call ends, or comes to one of ours, which looks at `overdue`.
+// that a debugger or a busy machine ends no launch, and a stop in a debugger does not change which thread runs next.
+// The signal is SIGURG: its default is to be ignored, and debuggers pass it on in silence. Its handler acts only where
+// the launch's own code runs, not in a function that it called (which may hold a lock); such a call ends, or comes to
+// one of ours, which looks at `overdue`.
 #pragma once
 
 #include <trifold/cpu.h>
