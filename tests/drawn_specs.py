@@ -30,7 +30,8 @@ from trifold.spec import (
     TensorCase,
     any_size,
 )
-from trifold.verification.cell import Cell, Remote, Search
+from trifold.verification.calls import Search
+from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks import CHECKS
 from trifold.verification.remote import Told
 from trifold.workspace import OpFiles

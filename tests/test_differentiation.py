@@ -12,7 +12,8 @@ from tests.wrong.entry import GALLERY
 from trifold.implementation import reference
 from trifold.spec import Call, Limits, TensorCase
 from trifold.spec.load import load_spec
-from trifold.verification.cell import Cell, Remote, Search
+from trifold.verification.calls import Search
+from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks.differentiation import RightGradients, gradient_scales, upstream_gradient
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tests.drawn_specs import DrawnOp, drawn_ops, judge
 from trifold.isolation.tensors import mapped
-from trifold.verification.cell import CheckFailed, NotRun
+from trifold.verification.outcomes import CheckFailed, NotRun
 
 Function = Callable[..., Any]
 _FEW = settings(

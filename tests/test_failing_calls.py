@@ -8,7 +8,9 @@ from typing import Any, cast
 import pytest
 
 from trifold.spec import Call, Limits, Spec, elementwise
-from trifold.verification.cell import Cell, CheckFailed, Search
+from trifold.verification.calls import Search
+from trifold.verification.cell import Cell
+from trifold.verification.outcomes import CheckFailed
 
 
 def failure_of(test: Callable[[Call], None], reference: Callable[..., Any] = lambda x: x) -> CheckFailed:

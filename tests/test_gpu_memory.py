@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from trifold.spec import Property
-from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun
+from trifold.verification.cell import Cell
+from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 from trifold.verification.worker import property_check
 
 GIB = 2**30

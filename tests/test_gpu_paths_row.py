@@ -21,8 +21,10 @@ from trifold.build.sources import INCLUDE_ROOT, chooses_paths, included_sources,
 from trifold.cells import ImplementationKind
 from trifold.spec import Call, Limits, Sample, TensorCase
 from trifold.spec.load import load_spec
-from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, Remote, Search
+from trifold.verification.calls import Search
+from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks.gpu_paths import gpu_paths
+from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 
 
 def test_the_gallerys_row_ops_have_kernels_for_a_gpu_alone() -> None:

@@ -17,7 +17,8 @@ from tests.wrong.entry import GALLERY
 from trifold.implementation import Implementation, load_port, load_prototype, prototype_module
 from trifold.spec import Call, Limits, Sample, Spec, TensorCase
 from trifold.spec.load import load_spec
-from trifold.verification.cell import Cell, Remote, Search
+from trifold.verification.calls import Search
+from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks import gpu
 from trifold.verification.checks.instances import covering, launching_calls
 from trifold.workspace import OpFiles

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from trifold.spec import Spec
-from trifold.verification import cell, tolerance
+from trifold.verification import calls, cell, tolerance
 from trifold.verification.checks import CHECKS, memory, values
 from trifold.verification.integrity import Snapshot
 
@@ -38,7 +38,7 @@ def test_nothing_has_changed(before: Snapshot) -> None:
         (values, "compare", "trifold.verification.checks.values.compare"),
         (memory, "bounds", "trifold.verification.checks.memory.bounds"),
         (cell.Cell, "run_case", "trifold.verification.cell.Cell.run_case"),
-        (cell.Cell, "simulated", "trifold.verification.cell.Cell.simulated"),
+        (calls.CallSource, "simulated", "trifold.verification.calls.CallSource.simulated"),
         (torch, "equal", "torch.equal"),
         (torch, "allclose", "torch.allclose"),
         (torch.Tensor, "abs", "torch.Tensor.abs"),

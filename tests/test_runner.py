@@ -15,9 +15,9 @@ import trifold
 from tests.wrong.entry import GALLERY, copy_of_gallery
 from trifold.cells import CellName
 from trifold.verification import runner
-from trifold.verification.cell import Absence
 from trifold.verification.checks import CHECKS
 from trifold.verification.job import Job
+from trifold.verification.outcomes import Absence
 from trifold.verification.report import Row
 from trifold.verification.runner import run_cell
 
@@ -145,7 +145,7 @@ _SPEC = """
 import os
 from trifold.spec import Property, Spec, elementwise, elementwise_bad_calls, elementwise_smooth
 from trifold.verification import tolerance
-from trifold.verification.cell import Absence, NotRun
+from trifold.verification.outcomes import Absence, NotRun
 
 
 def ends(function, device):

@@ -9,8 +9,10 @@ import torch
 from hypothesis import strategies as st
 
 from trifold.spec import Call, Limits, Spec, TensorCase
-from trifold.verification.cell import Cell, CheckFailed, Search
+from trifold.verification.calls import Search
+from trifold.verification.cell import Cell
 from trifold.verification.checks.sensitivity import sensitivity
+from trifold.verification.outcomes import CheckFailed
 
 
 def cell_of(*cases: TensorCase) -> Cell:

@@ -13,8 +13,10 @@ from torch import Tensor
 
 from tests.drawn_specs import HereProcess
 from trifold.spec import Call, IndexCase, Limits, Spec, TensorCase, any_size
-from trifold.verification.cell import Cell, CheckFailed, Remote, Search
+from trifold.verification.calls import Search
+from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks import CHECKS
+from trifold.verification.outcomes import CheckFailed
 from trifold.workspace import OpFiles
 
 

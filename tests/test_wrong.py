@@ -13,8 +13,8 @@ import torch
 from tests.wrong.catalogue import CATALOGUE
 from tests.wrong.entry import Wrong
 from tests.wrong.faults import FAULTS
-from trifold.verification.cell import Absence
 from trifold.verification.checks import CHECKS
+from trifold.verification.outcomes import Absence
 from trifold.verification.verify import SOURCES, verify
 
 

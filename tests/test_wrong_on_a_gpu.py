@@ -23,7 +23,8 @@ from trifold.errors import TrifoldError
 from trifold.implementation import reference
 from trifold.spec import Limits
 from trifold.spec.load import load_spec
-from trifold.verification.cell import Cell, Remote, Search
+from trifold.verification.calls import Search
+from trifold.verification.cell import Cell, Remote
 
 OPS = sorted({planted.op for planted in FAULTS})
 

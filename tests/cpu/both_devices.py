@@ -20,9 +20,11 @@ from trifold.implementation import Implementation, load_port, reference
 from trifold.machine.environment import environment
 from trifold.spec import Call, Limits, Spec
 from trifold.spec.load import load_spec
-from trifold.verification.cell import Cell, Search, as_tuple
+from trifold.verification.calls import Search
+from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import differentiate, gradient_scales, stated_gradient_errors
 from trifold.verification.comparison import scales
+from trifold.verification.results import as_tuple
 from trifold.workspace import Workspace
 
 DRAWN = 40  # calls of each op beside its samples and edges

@@ -18,7 +18,8 @@ from trifold.errors import LaunchError
 from trifold.implementation import Implementation, load_port, reference
 from trifold.spec import Call, Limits, TensorCase
 from trifold.spec.load import load_spec
-from trifold.verification.cell import Cell, Search
+from trifold.verification.calls import Search
+from trifold.verification.cell import Cell
 from trifold.verification.checks.gradients import require_right
 from trifold.verification.checks.values import compare
 

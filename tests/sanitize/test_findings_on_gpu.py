@@ -20,9 +20,11 @@ from trifold import compute_sanitizer
 from trifold.compute_sanitizer import TOOLS
 from trifold.errors import ToolchainError
 from trifold.spec import Call, Limits, Sample, Spec, TensorCase
-from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, Remote, Search
+from trifold.verification.calls import Search
+from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks import findings_on_gpu as module
 from trifold.verification.checks.findings_on_gpu import findings_on_gpu
+from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 from trifold.verification.remote import Addresses, Told
 from trifold.verification.remote_errors import OpDied
 from trifold.workspace import OpFiles

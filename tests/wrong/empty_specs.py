@@ -208,7 +208,7 @@ EMPTY_SPECS = (
                 "spec",
                 (
                     "    for dtype in DTYPES:\n        half =",
-                    "    from trifold.verification.cell import NotRun\n\n"
+                    "    from trifold.verification.outcomes import NotRun\n\n"
                     '    raise NotRun("ties need a GPU")\n    for dtype in DTYPES:\n        half =',
                 ),
             ),

@@ -21,7 +21,8 @@ from trifold.cpu import runtime
 from trifold.implementation import Implementation, load_checked_port, reference
 from trifold.spec import Call, Limits
 from trifold.spec.load import load_spec
-from trifold.verification.cell import Cell, Search
+from trifold.verification.calls import Search
+from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import differentiate
 
 _LAUNCH = "trifold/launch.cuh"

@@ -37,9 +37,10 @@ from trifold.cpu import runtime
 from trifold.errors import LaunchError
 from trifold.findings import Finding, KernelFault, KernelWarning, collect
 from trifold.spec import Call
-from trifold.verification.cell import Cell, CheckFailed
+from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import RightGradients, differentiate
 from trifold.verification.checks.values import compare
+from trifold.verification.outcomes import CheckFailed
 from trifold.workspace import OpFiles, Workspace
 
 #: The closest first.

@@ -269,7 +269,7 @@ JUDGE = (
         why="an exception of the judge's own, with which a check says so",
         op="round_ste",
         edits=_step(
-            '    from trifold.verification.cell import NotRun\n\n    raise NotRun("there is no such device")\n'
+            '    from trifold.verification.outcomes import NotRun\n\n    raise NotRun("there is no such device")\n'
         ),
         row="values",
         implementation="prototype",

@@ -20,7 +20,8 @@ from trifold.spec import DTYPES, Call, Limits
 from trifold.spec.case import AnyCase
 from trifold.spec.load import load_spec
 from trifold.spec.spec import BadCall
-from trifold.verification.cell import ORDINARY, Cell, Search
+from trifold.verification.calls import ORDINARY, Search
+from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import differentiate, exactly, gradient_scales, in_dtype
 from trifold.verification.comparison import Expected
 from trifold.verification.tolerance import allowed_error

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from trifold.spec import Call, Result
-from trifold.verification.cell import Cell, CheckFailed, as_tuple
+from trifold.verification.cell import Cell
+from trifold.verification.outcomes import CheckFailed
+from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
 from trifold.verification.tolerance import exact_mismatch, form_mismatch, mismatch, same_numbers, zero_sign_mismatch
 

@@ -2,7 +2,7 @@
 
 Which rows must come is known before the worker starts: the checks, and the properties that it names when it has loaded
 the spec. A row that does not come has failed; a worker that ends before its last event has, too; a row that is "not
-run" must have one of the reasons of :class:`~trifold.verification.cell.Absence`.
+run" must have one of the reasons of :class:`~trifold.verification.outcomes.Absence`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from trifold.cpu.settings import KERNEL_SECONDS
 from trifold.isolation import guard, nursery
 from trifold.isolation.nursery import Forked
 from trifold.verification import threads
-from trifold.verification.cell import Absence
 from trifold.verification.checks import CHECKS
 from trifold.verification.job import WORKER, Job
+from trifold.verification.outcomes import Absence
 from trifold.verification.remote_errors import cause_of_death
 from trifold.verification.remote_process import START_S, kill_group
 from trifold.verification.report import BUILD, INTERRUPTED, OTHER_CHECKS, Failure, Row, row_from_json

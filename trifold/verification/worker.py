@@ -36,10 +36,12 @@ from trifold.isolation.source import REFERENCE, reference_alone
 from trifold.spec import Limits, Property, Spec
 from trifold.spec.load import load_spec
 from trifold.verification import gcov, integrity
-from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, Remote, Search
+from trifold.verification.calls import Search
+from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks import CHECKS, Check
 from trifold.verification.examples import default_examples
 from trifold.verification.job import Job
+from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 from trifold.verification.remote import OpProcess
 from trifold.verification.remote_errors import OpDied
 from trifold.verification.remote_process import Process, Start

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from trifold.spec import Call
-from trifold.verification.cell import Cell, CheckFailed
+from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import (
     Upstream,
     forward,
@@ -15,6 +15,7 @@ from trifold.verification.checks.differentiation import (
     unit_upstream_gradient,
 )
 from trifold.verification.comparison import same_values
+from trifold.verification.outcomes import CheckFailed
 from trifold.verification.tolerance import same_numbers
 
 

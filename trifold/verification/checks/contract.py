@@ -16,7 +16,7 @@ from torch import Tensor
 from trifold.isolation.tensors import numbered
 from trifold.spec import DTYPES, Call, TensorCase
 from trifold.spec.case import AnyCase
-from trifold.verification.cell import Cell, CheckFailed, as_tuple
+from trifold.verification.cell import Cell
 from trifold.verification.checks.agreement import Run, require_same
 from trifold.verification.checks.differentiation import (
     differentiate,
@@ -29,6 +29,8 @@ from trifold.verification.checks.differentiation import (
 from trifold.verification.checks.instances import launching_calls
 from trifold.verification.checks.values import compare
 from trifold.verification.comparison import same_values
+from trifold.verification.outcomes import CheckFailed
+from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
 from trifold.verification.tolerance import same_bits, share_memory
 

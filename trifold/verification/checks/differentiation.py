@@ -13,8 +13,10 @@ from trifold.isolation.tensors import mapped
 from trifold.spec import AliasCase, Call, TensorCase
 from trifold.spec.call import Path, put_at, tensor_at
 from trifold.spec.case import AnyCase
-from trifold.verification.cell import Arguments, Cell, CheckFailed, as_tuple
+from trifold.verification.cell import Arguments, Cell
 from trifold.verification.comparison import with_working
+from trifold.verification.outcomes import CheckFailed
+from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
 from trifold.verification.tolerance import mismatch, same_bits, same_numbers
 

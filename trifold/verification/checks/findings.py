@@ -18,10 +18,11 @@ from trifold import places
 from trifold.build.sources import chooses_paths, local_sources
 from trifold.findings import Finding
 from trifold.spec import Call
-from trifold.verification.cell import Cell, CheckFailed, Origins
+from trifold.verification.cell import Cell, Origins
 from trifold.verification.checks.agreement import Run, require_same
 from trifold.verification.checks.findings_on_gpu import findings_on_gpu
 from trifold.verification.checks.origin import Recorded, form_with_checks
+from trifold.verification.outcomes import CheckFailed
 from trifold.verification.remote import Told
 
 _SHUFFLED = (1, 2, 3)  # seeds of orders; 0 is the natural one

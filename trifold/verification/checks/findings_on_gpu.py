@@ -22,10 +22,11 @@ from trifold.errors import ToolchainError
 from trifold.findings import Finding
 from trifold.isolation.device_guard import WHOLE_VECTORS
 from trifold.spec import Call
-from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, Remote
+from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks.differentiation import forward
 from trifold.verification.checks.instances import launching_calls
 from trifold.verification.checks.values import compare
+from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 from trifold.verification.remote import OpProcess, Told
 from trifold.verification.remote_errors import OpDied
 

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from trifold.spec import Call
-from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun
+from trifold.verification.cell import Cell
 from trifold.verification.checks.contract import others
 from trifold.verification.checks.differentiation import forward, require_gradients
 from trifold.verification.checks.instances import launching_calls
 from trifold.verification.comparison import same_values
+from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 from trifold.verification.seeding import seed
 from trifold.verification.tolerance import same_bits
 

@@ -14,12 +14,13 @@ from collections.abc import Iterator, Set
 from trifold.build.sources import chooses_paths
 from trifold.places import number_of
 from trifold.spec import Call
-from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun
+from trifold.verification.cell import Cell
 from trifold.verification.checks.agreement import Run, require_same
 from trifold.verification.checks.differentiation import differentiate
 from trifold.verification.checks.findings import Found
 from trifold.verification.checks.gradients import require_right
 from trifold.verification.checks.values import compare
+from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 
 _FORM = "gpu paths"
 _SHUFFLED = 1  # seed of an order

@@ -14,7 +14,7 @@ from torch.autograd.gradcheck import GradcheckError
 from trifold.isolation.tensors import mapped
 from trifold.spec import Call
 from trifold.spec.call import Path, put_at, tensor_at
-from trifold.verification.cell import Cell, CheckFailed, as_tuple
+from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import (
     Convert,
     differentiate,
@@ -23,6 +23,8 @@ from trifold.verification.checks.differentiation import (
     require_gradients,
     upstream_gradient,
 )
+from trifold.verification.outcomes import CheckFailed
+from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
 
 

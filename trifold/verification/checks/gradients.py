@@ -12,7 +12,8 @@ from torch import Tensor
 
 from trifold.spec import Call
 from trifold.spec.call import Path
-from trifold.verification.cell import ORDINARY, Cell, CheckFailed, is_ordinary
+from trifold.verification.calls import ORDINARY, is_ordinary
+from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import (
     Convert,
     RightGradients,
@@ -23,6 +24,7 @@ from trifold.verification.checks.differentiation import (
 )
 from trifold.verification.checks.sensitivity import ZerosBySize
 from trifold.verification.comparison import same_values
+from trifold.verification.outcomes import CheckFailed
 from trifold.verification.tolerance import allowed_error, form_mismatch, same_bits
 
 _FEW = 4096  # elements; of calls of more, the gradients of all arguments are asked for together

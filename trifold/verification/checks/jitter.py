@@ -7,9 +7,10 @@ long in some warps, blocks and lanes and seldom in the others; without a seed th
 from __future__ import annotations
 
 from trifold.spec import Call
-from trifold.verification.cell import Absence, Cell, NotRun
+from trifold.verification.cell import Cell
 from trifold.verification.checks.agreement import Run, require_same
 from trifold.verification.checks.instances import launching_calls
+from trifold.verification.outcomes import Absence, NotRun
 
 _FORM = "jittered"
 _SEEDS = 6  # of the calls that launch every kernel instance

@@ -16,10 +16,12 @@ from torch import Tensor
 
 from trifold.isolation import guard
 from trifold.spec import Call
-from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, is_ordinary
+from trifold.verification.calls import is_ordinary
+from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import forward
 from trifold.verification.checks.instances import launching_calls
 from trifold.verification.checks.values import compare
+from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 from trifold.verification.remote import Told
 from trifold.verification.remote_errors import OpDied
 

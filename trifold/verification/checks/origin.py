@@ -14,8 +14,9 @@ from torch import Tensor
 
 from trifold.spec import AliasCase, Call
 from trifold.spec.call import tensor_at
-from trifold.verification.cell import Arguments, Cell, CheckFailed
+from trifold.verification.cell import Arguments, Cell
 from trifold.verification.checks.differentiation import Forward, forward
+from trifold.verification.outcomes import CheckFailed
 from trifold.verification.remote import Told
 
 _CALLS = 12  # drawn beside the fixed ones

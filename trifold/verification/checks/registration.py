@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from trifold.spec import Call, Limits
-from trifold.verification.cell import Cell, CheckFailed, Remote, as_tuple, is_ordinary
+from trifold.verification.calls import is_ordinary
+from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks.differentiation import (
     Differentiated,
     RightGradients,
@@ -24,6 +25,8 @@ from trifold.verification.checks.differentiation import (
     unit_upstream_gradient,
 )
 from trifold.verification.comparison import Expected
+from trifold.verification.outcomes import CheckFailed
+from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
 from trifold.verification.tolerance import form_mismatch, same_bits
 

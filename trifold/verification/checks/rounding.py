@@ -16,7 +16,7 @@ from torch import Tensor
 
 from trifold.spec import AliasCase, Call, Limits, TensorCase
 from trifold.spec.case import AnyCase
-from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, as_tuple
+from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import (
     differentiate,
     exactly,
@@ -25,6 +25,8 @@ from trifold.verification.checks.differentiation import (
     stated_gradient_errors,
 )
 from trifold.verification.comparison import scales
+from trifold.verification.outcomes import Absence, CheckFailed, NotRun
+from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
 
 # Of each dtype. The mean of as many errors shows a bias of 1/200 of a unit in the last place; in the simulator, 1/70.

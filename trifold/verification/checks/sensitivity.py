@@ -15,8 +15,9 @@ from torch import Tensor
 
 from trifold.spec import Call
 from trifold.spec.call import put_at, tensor_at
-from trifold.verification.cell import Cell, CheckFailed
+from trifold.verification.cell import Cell
 from trifold.verification.comparison import Expected
+from trifold.verification.outcomes import CheckFailed
 
 # Where one of these is the right result in each case, nothing shows that the op computes it.
 _CHEAP = ("zeros", "a copy of ", "a constant", "the last call's output")

@@ -12,8 +12,11 @@ from torch import Tensor
 
 from trifold.spec import AliasCase, Call
 from trifold.spec.call import Path, tensor_at
-from trifold.verification.cell import Cell, CheckFailed, as_tuple, form_of_whole, rows_of
+from trifold.verification.calls import rows_of
+from trifold.verification.cell import Cell
 from trifold.verification.comparison import Expected, same_values
+from trifold.verification.outcomes import CheckFailed
+from trifold.verification.results import as_tuple, form_of_whole
 from trifold.verification.tolerance import form_mismatch, same_bits, share_memory
 
 _AGAIN = 8  # calls that come once more

@@ -1,0 +1,219 @@
+"""The calls that the checks of a cell make: those that the spec lists, and drawn ones."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import hypothesis
+import torch
+from hypothesis import HealthCheck, Phase, settings
+
+from trifold.build.paths import gpu_paths
+from trifold.spec import Call, IndexCase, Limits, Spec, TensorCase
+
+# Fills whose numbers neither overflow nor vanish. At others, gradients are compared only where the reference is finite.
+ORDINARY = ("exact", "normal", "zero", "tiny")
+
+_SWEPT_FROM = 5  # examples; with fewer, sizes are not swept: one size and no tails
+_SMALL = 4096  # elements, at most, of a call that replaces a smooth one
+_SMALL_CALLS = 3
+_ABOVE_A_BLOCK = 11  # 2^11 elements are more than a block has threads
+_WARP = 32
+_MOST_WARPS = 7  # full warps, at most, in a call that tests a tail
+_NATIVE_ROWS = range(1025, 4097)
+# Each of these kinds of calls has its own range of salts, so that they are drawn independently.
+_SMALL_SALT, _TAIL_SALT, _NATIVE_SALT, _ROWS_SALT = 2000, 5000, 6000, 7000
+
+
+@dataclass(frozen=True)
+class Search:
+    """How calls are drawn.
+
+    Attributes:
+        examples: calls per check that draws.
+        seed: of the draws; None: a constant, the same in every run.
+    """
+
+    examples: int
+    seed: int | None = None
+
+
+class CallSource(ABC):
+    """The calls of one cell: base of :class:`trifold.verification.cell.Cell`, which has these attributes as fields.
+
+    Drawing is deterministic: the same spec, limits, salt and seed give the same calls.
+    """
+
+    spec: Spec
+    device: str
+    search: Search
+    limits: Limits
+    _kept: dict[tuple[Limits, int], list[Call]]  # drawn calls, by limits and salt
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """``prototype`` or ``port``."""
+
+    @property
+    def simulated(self) -> bool:
+        """Whether kernels run in the simulator, which runs a million threads a second."""
+        return (self.kind, self.device) == ("prototype", "cpu")
+
+    def small_calls(self) -> list[Call]:
+        """The spec's smooth calls; without any, small calls of ordinary numbers among fixed and drawn ones."""
+        if self.spec.smooth:
+            return list(self.spec.smooth)
+        fixed = [call for _, call in self.fixed_calls() if 0 < call.elements <= _SMALL and is_ordinary(call)]
+        if len(fixed) >= _SMALL_CALLS:
+            return fixed[:_SMALL_CALLS]
+        drawn = self.drawn_calls(Limits(elements=64), 8 * _SMALL_CALLS, salt=_SMALL_SALT)
+        ordinary = [call for call in drawn if call.elements > 0 and is_ordinary(call)]
+        return (fixed + ordinary + drawn)[:_SMALL_CALLS]
+
+    def fixed_calls(self) -> Iterator[tuple[str, Call]]:
+        """The spec's samples and edges, by name, and its GPU edges where the kernels of a GPU run."""
+        for sample in self.spec.samples:
+            yield sample.name, sample.call
+        for call in self.spec.edges:
+            if all(math.prod(case.shape) <= self.limits.elements for _, case in call.cases()):
+                yield "edge", call
+        if self.device == "cuda" or (self.kind == "port" and gpu_paths()):
+            yield from self.gpu_calls()
+
+    def gpu_calls(self) -> Iterator[tuple[str, Call]]:
+        """The spec's calls for kernels that only a GPU uses, by name."""
+        for call in self.spec.gpu_edges:
+            yield "edge of a GPU", call
+
+    def drawn_calls(self, limits: Limits, count: int, *, salt: int = 0) -> list[Call]:
+        """``count`` calls drawn within ``limits``, one for each salt from ``salt`` on; two for salt 0."""
+        return [call for number in range(count) for call in self._drawn(limits, salt + number)]
+
+    def _drawn(self, limits: Limits, salt: int) -> list[Call]:
+        """The calls of one salt, drawn once and then shared by all checks: one call, or two for salt 0."""
+        if (limits, salt) not in self._kept:
+            kept: list[Call] = []
+            self._search(kept.append, limits, salt, (Phase.generate,))
+            self._kept[limits, salt] = kept
+        return self._kept[limits, salt]
+
+    def _shrink(self, test: Callable[[Call], None], limits: Limits, salt: int) -> None:
+        """Draw the calls of a salt again, shrink one that fails, and raise what ``test`` raises on the shrunk call."""
+        self._search(test, limits, salt, (Phase.generate, Phase.shrink))
+
+    def _search(self, test: Callable[[Call], None], limits: Limits, salt: int, phases: tuple[Phase, ...]) -> None:
+        """Run ``test`` on one drawn call; for salt 0, or if nothing else can be drawn, also on the simplest call.
+
+        A search has two calls. Hypothesis starts each search with the simplest call, which is the same every time. A
+        single long search would be worse: half of its calls are variations of earlier ones.
+        """
+        calls = 0
+        simplest: Call | None = None
+
+        def draw(call: Call) -> None:
+            nonlocal calls, simplest
+            calls += 1
+            simplest = simplest or call
+            if calls > 1:
+                test(call)
+
+        configured = settings(
+            max_examples=2,
+            deadline=None,
+            database=None,
+            print_blob=False,
+            report_multiple_bugs=False,
+            phases=phases,
+            suppress_health_check=list(HealthCheck),
+        )(hypothesis.given(self.spec.calls(limits))(draw))
+        hypothesis.seed((self.search.seed or 0) * 1009 + salt)(configured)()
+        if simplest is not None and (salt == 0 or calls == 1):
+            test(simplest)
+
+    def swept_calls(self, *, below: int | None = None) -> Iterator[Call]:
+        """A drawn call for each power of two of elements: from 2^4 to below 2^14 in the simulator, 2^21 elsewhere.
+
+        Args:
+            below: the exclusive upper bound of the exponent, instead of 14 or 21.
+        """
+        most = below or (14 if self.simulated else 21)
+        for power in range(4, most) if self.search.examples >= _SWEPT_FROM else (_ABOVE_A_BLOCK,):
+            yield from self.drawn_calls(Limits(elements=2 ** (power + 1) - 1, fewest=2**power), 1, salt=power)
+
+    def native_call(self) -> Call | None:
+        """A large call for a prototype compiled to native code, preferably of 1,025 to 4,096 rows and of float32.
+
+        One call, since each dtype needs a build. The rows exceed the blocks of a grid that is fixed too small. More
+        rows would be slow: with shuffles, each thread has a stack and synchronizes some twenty times a row, and 19,000
+        rows of one block each take 4 s.
+        """
+        if not self.simulated or self.search.examples < _SWEPT_FROM:
+            return None
+        with contextlib.suppress(Exception):  # the spec's, or hypothesis's
+            calls = self.drawn_calls(Limits(elements=2**20 - 1, fewest=2**19), 12, salt=_NATIVE_SALT)
+            return min(calls, key=lambda call: (rows_of(call) not in _NATIVE_ROWS, call.dtype != torch.float32))
+        return None
+
+    def call_of_rows(self, least: int, elements: int) -> Call | None:
+        """A call with at least ``least`` rows in a tensor and fewer than ``elements`` elements; None if there is none.
+
+        None in the simulator, which is too slow. Not of float64, for which ops on rows always use one block per row.
+        """
+        if self.simulated or self.search.examples < _SWEPT_FROM:
+            return None
+        with contextlib.suppress(Exception):  # the spec's, or hypothesis's
+            drawn = self.drawn_calls(Limits(elements=elements - 1, fewest=elements // 2), 24, salt=_ROWS_SALT)
+            enough = [call for call in drawn if rows_of(call) >= least and call.dtype != torch.float64]
+            return min(enough, key=lambda call: (call.dtype != torch.float32, call.elements), default=None)
+        return None
+
+    def tail_calls(self) -> Iterator[Call]:
+        """A call for each remainder of the number of elements modulo 32: each tail of a warp or a vector.
+
+        A remainder is left out where the spec has no call of exactly that many elements.
+        """
+        for tail in range(_WARP if self.search.examples >= _SWEPT_FROM else 0):
+            # The candidate with the most divisors, so that not all shapes are a single row or column.
+            some = (_WARP * (1 + (tail + k) % _MOST_WARPS) + tail for k in range(4))
+            elements = max(some, key=lambda n: sum(n % d == 0 for d in range(2, n)))
+            calls: list[Call] = []
+            with contextlib.suppress(Exception):  # the spec's, or hypothesis's
+                calls = self.drawn_calls(Limits(elements=elements, fewest=elements), 1, salt=_TAIL_SALT + tail)
+            yield from calls
+
+
+def is_ordinary(call: Call) -> bool:
+    """Whether its numbers neither overflow nor vanish when computed with."""
+    return all(case.fill in ORDINARY for _, case in call.floating())
+
+
+def describe(call: Call) -> str:
+    """A call in one line: "(3, 5) float32 sliced special; …"."""
+
+    def described(value: Any) -> str:
+        if isinstance(value, TensorCase):
+            return f"{value.shape} {str(value.dtype).removeprefix('torch.')} {value.layout} {value.fill}"
+        if isinstance(value, IndexCase):
+            return f"{value.shape} indices {value.layout}"
+        if isinstance(value, list | tuple):
+            return f"[{', '.join(map(described, value))}]"
+        return repr(value)
+
+    return "; ".join(map(described, (*call.args, *call.kwargs.values())))
+
+
+def dtypes_of(call: Call) -> set[str]:
+    """The dtypes of a call's tensors, without indices: ``{"float32"}``."""
+    return {str(case.dtype).removeprefix("torch.") for _, case in call.cases() if isinstance(case, TensorCase)}
+
+
+def rows_of(call: Call) -> int:
+    """The number of rows of the call's tensor with the most rows."""
+    shapes = [case.shape for _, case in call.cases()]
+    return max((math.prod(shape[:-1]) for shape in shapes), default=0)
