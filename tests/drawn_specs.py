@@ -33,7 +33,7 @@ from trifold.spec import (
 from trifold.verification.calls import Search
 from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks import CHECKS
-from trifold.verification.remote import Told
+from trifold.verification.observations import Observations
 from trifold.workspace import OpFiles
 
 _COLUMNS = 6  # of each row: even, so that a table of half as many goes with it
@@ -263,19 +263,19 @@ class HereProcess:
 
     function: Callable[..., Any]
     element_bytes: int = 0
-    told: Told = field(default_factory=Told)
+    observed: Observations = field(default_factory=Observations)
 
     @contextlib.contextmanager
-    def running(self, **options: Any) -> Iterator[Told]:
-        yield self.told
+    def running(self, **options: Any) -> Iterator[Observations]:
+        yield self.observed
 
     def changed_since(self, results: Sequence[Tensor]) -> list[int]:
         return []
 
     def beside(self, what: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Sequence[Tensor]]:
         run = getattr(beside, f"run_{what}")
-        told: tuple[Any, Sequence[Tensor]] = run(SimpleNamespace(function=self.function), list(args), kwargs, {})
-        return told
+        answer: tuple[Any, Sequence[Tensor]] = run(SimpleNamespace(function=self.function), list(args), kwargs, {})
+        return answer
 
     def settings(self) -> tuple[dict[str, str], dict[str, str]]:
         return {}, {}

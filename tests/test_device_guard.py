@@ -23,7 +23,7 @@ from trifold.isolation import device_guard
 from trifold.isolation.guard import Fault, Mode
 from trifold.spec import Call
 from trifold.verification.checks import memory
-from trifold.verification.remote import Told
+from trifold.verification.observations import Observations
 from trifold.verification.remote_errors import OpDied
 
 GRANULE = 2 * 2**20
@@ -173,9 +173,9 @@ def test_a_fault_is_told_from_the_call_repeated_with_the_other_placement(
         element_bytes = 4
 
         @contextlib.contextmanager
-        def running(self, guard: Mode) -> Iterator[Told]:
+        def running(self, guard: Mode) -> Iterator[Observations]:
             placements.append(guard)
-            yield Told(damage=damage)
+            yield Observations(damage=damage)
 
     def run() -> tuple[torch.Tensor, ...]:
         if dies_again or len(placements) == 1:

@@ -24,8 +24,8 @@ from trifold.verification.calls import Search
 from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks import findings_on_gpu as module
 from trifold.verification.checks.findings_on_gpu import findings_on_gpu
+from trifold.verification.observations import Addresses, Observations
 from trifold.verification.outcomes import Absence, CheckFailed, NotRun
-from trifold.verification.remote import Addresses, Told
 from trifold.verification.remote_errors import OpDied
 from trifold.workspace import OpFiles
 
@@ -57,7 +57,7 @@ class Process:
 
     def __init__(self, machine: Machine, tool: str = "", log: Path | None = None) -> None:
         self.machine, self.tool, self.log = machine, tool, log
-        self.element_bytes, self.calls, self.told = 0, 0, Told()
+        self.element_bytes, self.calls, self.observed = 0, 0, Observations()
         self.launches = {"double<float>": 0, "double<double>": 0}
 
     def load(self, **options: Any) -> None:
@@ -67,9 +67,9 @@ class Process:
         return dict(self.launches)
 
     @contextlib.contextmanager
-    def running(self, **options: Any) -> Iterator[Told]:
-        self.told = Told()
-        yield self.told
+    def running(self, **options: Any) -> Iterator[Observations]:
+        self.observed = Observations()
+        yield self.observed
 
     @contextlib.contextmanager
     def another(self, under: Sequence[str], environment: Mapping[str, str], *, slower: float) -> Iterator[Process]:
@@ -87,7 +87,7 @@ class Process:
             raise OpDied("no answer for 240 s: the kernel hangs")
         if self.log is not None and self.machine.at_once and x.dtype == torch.float64:
             self.log.write_text(self.machine.reports[self.tool], encoding="utf-8")
-        self.told.lay.append(Addresses(((ADDRESS, 64),), ((ADDRESS + 512, 64),)))
+        self.observed.addresses.append(Addresses(((ADDRESS, 64),), ((ADDRESS + 512, 64),)))
         return x * (3 if self.tool and self.tool == self.machine.wrong_under else 2)
 
     def close(self) -> None:
@@ -167,7 +167,7 @@ def test_what_is_found_in_torch_s_own_kernels_is_a_remark(machine: Machine) -> N
     machine.reports["initcheck"] = reports.INITCHECK.replace(
         "add_one(int *)+0x70 in /src/add.cu:41", "void at::native::fill<int>(int *)+0x70"
     )
-    assert "initcheck tells of torch's own kernels: at::native::fill<int>" in run(machine)
+    assert "initcheck reports torch's own kernels: at::native::fill<int>" in run(machine)
 
 
 def test_a_kernel_of_the_op_is_not_torch_s_by_its_name(machine: Machine) -> None:
@@ -180,14 +180,14 @@ def test_a_kernel_of_the_op_is_not_torch_s_by_its_name(machine: Machine) -> None
 def test_a_report_of_a_form_that_is_not_known_fails_the_row_as_it_stands(machine: Machine) -> None:
     text = reports.CLEAN.replace("ERROR SUMMARY", "Something new happened\n=========\n========= ERROR SUMMARY")
     machine.reports["synccheck"] = text
-    with pytest.raises(CheckFailed, match="synccheck tells: Something new happened"):
+    with pytest.raises(CheckFailed, match="synccheck reports: Something new happened"):
         run(machine)
 
 
 def test_a_warning_of_the_tool_itself_is_a_remark(machine: Machine) -> None:
     warning = "Warning: Detected overflow of tracked cuda::barrier structures"
     machine.reports["racecheck"] = reports.CLEAN.replace("ERROR SUMMARY", f"{warning}\n========= ERROR SUMMARY")
-    assert f"racecheck tells: {warning}" in run(machine)
+    assert f"racecheck reports: {warning}" in run(machine)
 
 
 def test_wrong_results_under_a_tool_fail_the_row(machine: Machine) -> None:

@@ -27,7 +27,7 @@ from trifold.workspace import OpFiles
 from .tensors import Json, bytes_of, flattened, form_of, mapped, numbered, tensors_in
 
 Arguments = list[Any]
-Told = tuple[Json, Sequence[Tensor]]
+Answer = tuple[Json, Sequence[Tensor]]
 
 _opcheck = torch.library.opcheck  # as it is before the op's modules are imported, which may put another in its place
 _SLEEP = 100_000_000  # clock cycles: about 50 ms, longer than any launch here
@@ -58,7 +58,7 @@ def _gradients(
 # ------------------------------------------------------------------------------------------------------ operators
 
 
-def run_opcheck(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
+def run_opcheck(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
     """torch.library.opcheck on each operator, with the arguments that forward, backward and double backward give it.
 
     Backward runs once more without a graph of its own: only then may it write over what was kept.
@@ -94,7 +94,7 @@ def _backward_twice(function: Callable[..., Any], args: Arguments, kwargs: dict[
             raise
 
 
-def run_what_is_kept(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
+def run_what_is_kept(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
     """How many arguments and results somebody holds after calls that ask for no gradient, but their caller."""
     calls: list[list[torch.UntypedStorage]] = []
     with torch.no_grad():
@@ -107,7 +107,7 @@ def run_what_is_kept(op: Implementation, args: Arguments, kwargs: dict[str, Any]
     return {"kept": sum(torch._C._storage_Use_Count(one._cdata) > 1 for one in calls[0])}, ()
 
 
-def run_changed_before_backward(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
+def run_changed_before_backward(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
     """Gradients for some upstream gradient; then, once for each argument and each result, where it is changed in place
     between forward and backward: gradients, or the error."""
     arguments = list({id(tensor): tensor for tensor in tensors_in([args, kwargs])}.values())
@@ -158,7 +158,7 @@ def _changed(tensor: Tensor) -> Iterator[None]:
         tensor.detach().copy_(before)
 
 
-def run_fake(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
+def run_fake(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
     """The forms of the public function's results on fake tensors."""
     mode = FakeTensorMode()
     results = _on_fakes(op.function, args, kwargs, mode)
@@ -173,7 +173,7 @@ def _on_fakes(
         return _results(function(*fake_args, **fake_kwargs))
 
 
-def run_operators_on_fakes(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
+def run_operators_on_fakes(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
     """For each operator that forward and backward call: the forms of its results, on fake tensors and on real ones."""
     beside = _FakeBeside(op.operators.library.namespace)
     with beside:
@@ -304,7 +304,7 @@ def _with_lines(compile_kernel: Callable[[Any], Any], functions: Sequence[Any]) 
     return compile_with_lines
 
 
-def run_stream(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
+def run_stream(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
     """The results in a side stream, after a sleep: work in any other stream reads the arguments too early."""
     early = mapped([args, kwargs], _copied)
     mapped(early, lambda value: bytes_of(value).zero_())
@@ -319,7 +319,7 @@ def run_stream(op: Implementation, args: Arguments, kwargs: dict[str, Any], requ
     return {}, results
 
 
-def run_waits(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
+def run_waits(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
     """What returns only after the device has slept: the call, its backward, or nothing."""
     inputs = _inputs(args, kwargs)
     torch.cuda.synchronize()
@@ -335,7 +335,7 @@ def run_waits(op: Implementation, args: Arguments, kwargs: dict[str, Any], reque
     return {"waits": late}, ()
 
 
-def run_graph(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
+def run_graph(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
     """The call captured once, with the first set of arguments, and replayed with each other set; its results then.
 
     With ``draws``, three replays of the first: with seed 5, without, and with seed 5 again.

@@ -237,10 +237,10 @@ class Server:
             {"list": [request["args"], request["kwargs"]]}
         )
         self._set_random_state(request)
-        told, tensors = getattr(beside, f"run_{request['what']}")(self.implementation(), args, kwargs, request)
+        answer, tensors = getattr(beside, f"run_{request['what']}")(self.implementation(), args, kwargs, request)
         packed = Packed()
         packed_tensors = packed.pack(list(tensors))
-        return {"told": told, "tensors": packed_tensors, "storages": packed.write(self.channel.outgoing)[0]}
+        return {"answer": answer, "tensors": packed_tensors, "storages": packed.write(self.channel.outgoing)[0]}
 
     # ---------------------------------------------------------------------------------------------------- answers
 

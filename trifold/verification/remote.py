@@ -1,8 +1,8 @@
-"""The judge's side of an op's process: a function that looks like the op's own, and computes where the op is.
+"""The judge's side of an op's process: a function with the op's signature that computes in the op's process.
 
-What it is given travels as bytes, and so does what comes back: results, the arguments as the call left them, the
-generator's state. It takes part in autograd, gradients of gradients included. Memory that results share with arguments,
-or with results of earlier calls that still live, is shared here as well.
+Arguments are sent as bytes. Results, the arguments after the call and the generator's state are received as bytes. The
+function takes part in autograd, including second derivatives. Where results share memory with arguments, or with
+results of earlier calls that are still alive, they do so in this process as well.
 """
 
 from __future__ import annotations
@@ -23,92 +23,29 @@ from typing import IO, Any
 import torch
 from torch import Tensor
 
-from trifold.findings import Finding, from_json
-from trifold.isolation import guard
+from trifold.findings import from_json
 from trifold.isolation.channel import LEAST_ON_GPU, Arena, Channel, Closed
 from trifold.isolation.tensors import Packed, Unpacking, bytes_of, bytes_of_storage, tensors_in
+from trifold.verification.observations import Addresses, Observations
 from trifold.verification.remote_autograd import Answer, Call, Handle
 from trifold.verification.remote_errors import OpDied, cause_of_death, raised
+from trifold.verification.remote_options import Options
 from trifold.verification.remote_process import START_S, Process, Start, kill_group, wait_for
 
 Json = Any
 
-_EXIT_S = 20.0  # to write what was counted, after the connection has closed
-_AT_ONCE = 2**28  # bytes that are compared with as many
-
-
-@dataclass(frozen=True)
-class Options:
-    """How calls run.
-
-    Attributes:
-        form: ``plain``, ``checked`` (a port with checks), ``gpu paths`` (the same with the kernels that a GPU takes),
-            ``jittered`` (a port with pauses) or ``compiled``.
-        guard: the placement of memory under the guard allocator; None: not guarded.
-        schedules: the first seed and how many orders of blocks and threads, with all checks; None: without.
-        jitter: the seed of the pauses of a jittered port; 0: it makes none.
-        record: note which bytes the op's kernels write.
-        native: kernels of a prototype in the simulator run as native code (:mod:`trifold.simulator.compiled`), or the
-            call raises.
-        place: ``same``: the arguments lie where those of the call before lay, and no version counter says that they
-            have changed.
-        other_defaults: torch's default dtype is another one than usual, as an application may have set it.
-    """
-
-    form: str = "plain"
-    guard: guard.Mode | None = None
-    schedules: tuple[int, int] | None = None
-    jitter: int | None = None
-    record: bool = False
-    native: bool = False
-    place: str = ""
-    other_defaults: bool = False
-
-
-@dataclass
-class Told:
-    """What the op's process said beside results, since this was made.
-
-    Attributes:
-        findings: of the engine, that ended no launch: warnings, lints and those that the user accepts.
-        allowed: comments that allow findings of the kernels that ran; fields of an Acceptance.
-        damage: of the guard allocator.
-        unguarded: whether a result lay in memory that the guard does not watch.
-        written: for each result's storage, by its address here: for each byte, whether an op's kernel wrote it last.
-        copied: by the same address, who computed the very numbers of a result, if no kernel did.
-        lay: where the memory of each call lay there, and of each backward.
-    """
-
-    findings: list[Finding] = field(default_factory=list)
-    allowed: list[dict[str, Any]] = field(default_factory=list)
-    damage: list[str] = field(default_factory=list)
-    unguarded: bool = False
-    written: dict[int, Tensor] = field(default_factory=dict)
-    copied: dict[int, str] = field(default_factory=dict)
-    lay: list[Addresses] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Addresses:
-    """The memory of a call in the op's process, as (address, bytes).
-
-    Attributes:
-        arguments: in order; of a backward those of its call, then the upstream gradients.
-        results: other memory than that of arguments.
-    """
-
-    arguments: tuple[tuple[int, int], ...]
-    results: tuple[tuple[int, int], ...]
+_EXIT_S = 20.0  # for the process to write its counts, after the connection has closed
+_AT_ONCE = 2**28  # bytes that are compared in one step
 
 
 class OpProcess:
-    """The process that runs an implementation of an op. It starts when it is first needed, and again after its death.
+    """The process that runs an implementation of an op. It is started on first use, and again after its death.
 
     Attributes:
         timeout: seconds that one answer may take.
-        element_bytes: of the case that runs, for the words of an access outside its arguments.
-        deaths: of processes; what such a process had counted is lost.
-        announced: is told the process's number, for whoever must end it.
+        element_bytes: bytes of an element in the running case, to describe accesses outside of its arguments.
+        deaths: the number of processes that died; their counts are lost.
+        announced: called with the number of each process that starts, so that it can be ended from elsewhere.
     """
 
     def __init__(
@@ -125,7 +62,7 @@ class OpProcess:
         self._device = torch.device(device)
         self.element_bytes = 0
         self.options = Options()
-        self.told = Told()
+        self.observed = Observations()
         self._process: Process | None = None
         self._channel: Channel | None = None
         self._output: IO[bytes] | None = None
@@ -135,10 +72,10 @@ class OpProcess:
         self._results: dict[int, _Result] = {}
         self.deaths = 0
 
-    # ------------------------------------------------------------------------------------------------- what is asked
+    # ----------------------------------------------------------------------------------------------------- requests
 
     def load(self, *, build: bool, form: str = "plain") -> Json:
-        """Load the op there, and build it; what the process says of it."""
+        """Load the op in the process, and build it; returns the process's description of it."""
         packed = Packed()
         if self._device.type == "cuda":
             self._open().outgoing.on_gpu = True
@@ -149,7 +86,7 @@ class OpProcess:
         return reply
 
     def function(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the op's public function, in the mode of autograd that holds here."""
+        """Call the op's public function in the process, in this thread's mode of autograd."""
         inputs = list({id(value): value for value in tensors_in((args, kwargs)) if value.requires_grad}.values())
         if not torch.is_grad_enabled() or not inputs:
             answer = self.call(args, kwargs, _mode())
@@ -161,40 +98,40 @@ class OpProcess:
         return answers[0].result(outputs)
 
     @contextlib.contextmanager
-    def running(self, **options: Any) -> Iterator[Told]:
-        """Calls within it have other :class:`Options`; gives what the process tells meanwhile."""
+    def running(self, **options: Any) -> Iterator[Observations]:
+        """Calls within the context run with other :class:`Options`; yields what the process observes in them."""
         before, self.options = self.options, replace(self.options, **options)
-        outer, self.told = self.told, Told()
+        outer, self.observed = self.observed, Observations()
         try:
-            yield self.told
+            yield self.observed
         finally:
-            self.options, self.told = before, outer
+            self.options, self.observed = before, outer
 
     def beside(self, what: str, args: Sequence[Any], kwargs: dict[str, Any], **more: Any) -> tuple[Json, list[Tensor]]:
-        """What :mod:`trifold.isolation.beside` calls ``run_<what>``: what it tells, and copies of its tensors."""
+        """Run ``run_<what>`` of :mod:`trifold.isolation.beside` in the process; returns its answer and its tensors."""
         packed = Packed()
         described = {"args": packed.pack(list(args)), "kwargs": packed.pack(dict(kwargs))}
         reply = self.request("beside", packed=packed, what=what, **described, **more)
         storages = [self._storage(place) for place in reply["storages"]]
-        return reply["told"], Unpacking(storages.__getitem__).value(reply["tensors"])
+        return reply["answer"], Unpacking(storages.__getitem__).value(reply["tensors"])
 
     def branches(self, form: str = "plain") -> dict[str, int]:
-        """How often each kernel was launched."""
+        """The number of launches of each kernel."""
         launches: dict[str, int] = self.request("branches", form=form)["launches"]
         return launches
 
     def settings(self) -> tuple[dict[str, str], dict[str, str]]:
-        """torch's settings there: before the op was loaded, and now."""
+        """torch's settings in the process: before the op was loaded, and now."""
         reply = self.request("settings")
         return reply["before"], reply["now"]
 
     def left_out(self, form: str = "plain") -> dict[str, str]:
-        """The choices of constants that a port's library lacks, each with one that has the same code."""
+        """The choices that a port's library has no kernels for, each with a choice whose kernels have the same code."""
         choices: dict[str, str] = self.request("branches", form=form)["left out"]
         return choices
 
     def changed_since(self, results: Sequence[Tensor]) -> list[int]:
-        """Which of these results, in the op's process, do not hold any more what they held when they came."""
+        """The positions of those results whose memory in the process has changed since they were received."""
         numbers = {id(result): number for number, kept in self._results.items() for result in kept.alive()}
         positions = [p for p, result in enumerate(results) if id(result) in numbers]
         asked = list(dict.fromkeys(numbers[id(results[p])] for p in positions))
@@ -203,7 +140,7 @@ class OpProcess:
         return [p for p in positions if not self._holds(places[numbers[id(results[p])]], bytes_of(results[p]))]
 
     def settle(self) -> int:
-        """Give memory of the GPU that nobody needs back, there and here; says which GPU is current there."""
+        """Free cached memory of the GPU in both processes; returns the number of the op's current GPU."""
         if self._channel is not None:
             self._channel.outgoing.release()
         torch.cuda.empty_cache()
@@ -213,11 +150,15 @@ class OpProcess:
     # --------------------------------------------------------------------------------------------------- a request
 
     def request(self, name: str, *, packed: Packed | None = None, limit: float | None = None, **payload: Any) -> Json:
-        """Ask, and wait for the answer.
+        """Send a request, and wait for the answer.
+
+        Args:
+            packed: the tensors and generators that the request refers to.
+            limit: seconds to wait; None: ``timeout``, or more where the request compiles something.
 
         Raises:
-            OpDied: there is none.
-            Exception: what the op raised, as an exception of the same name.
+            OpDied: the process died, does not answer, or answers what is no reply.
+            Exception: the op raised it; here it has the same name and message.
         """
         with self._lock:
             channel = self._open()
@@ -249,7 +190,7 @@ class OpProcess:
                 "place": options.place,
                 "other defaults": options.other_defaults,
             } | payload
-            builds = options.native or options.form == "compiled"  # by compilers that a busy machine slows down
+            builds = options.native or options.form == "compiled"  # by compilers, which are slow on a busy machine
             return self._answer(channel, message, limit or (max(self.timeout, START_S) if builds else self.timeout))
 
     def _answer(self, channel: Channel, message: Json, limit: float) -> Json:
@@ -269,19 +210,19 @@ class OpProcess:
         except ValueError:
             self._end()
             raise OpDied("the op's process wrote to the judge's connection what is no answer") from None
-        self.told.damage += reply.get("damage", ())
+        self.observed.damage += reply.get("damage", ())
         if "lost" in reply:
             self._end()
             raise OpDied(reply["lost"])
         if "error" in reply:
             raise raised(reply["error"])
-        self.told.findings += [from_json(data) for data in reply.get("findings", ())]
-        self.told.allowed += [each for each in reply.get("allowed", ()) if each not in self.told.allowed]
-        self.told.unguarded |= bool(reply.get("unguarded"))
+        self.observed.findings += [from_json(data) for data in reply.get("findings", ())]
+        self.observed.allowed += [each for each in reply.get("allowed", ()) if each not in self.observed.allowed]
+        self.observed.unguarded |= bool(reply.get("unguarded"))
         return reply
 
     def _require_silence(self, channel: Channel) -> None:
-        """No answer comes before its question."""
+        """Raises ValueError if the process has already written something."""
         ready, _, _ = select.select([channel.socket], [], [], 0)
         if ready and channel.socket.recv(1, socket.MSG_PEEK):
             raise ValueError("an answer before the question")
@@ -292,11 +233,11 @@ class OpProcess:
     def another(
         self, under: Sequence[str] = (), environment: Mapping[str, str] = MappingProxyType({}), *, slower: float = 1.0
     ) -> Iterator[OpProcess]:
-        """A second process of the op, which ends with the context; it starts when it is first asked something.
+        """A second process of the op, started on first use, which ends with the context.
 
         Args:
             under, environment: see :class:`Start`.
-            slower: the factor on all time limits.
+            slower: a factor for all time limits.
         """
         start = functools.partial(self._start, under=under, environment=environment)
         other = OpProcess(
@@ -306,7 +247,7 @@ class OpProcess:
             yield other
         finally:
             other.close()
-            if self._process is not None:  # the one that was announced last is ended with the judge
+            if self._process is not None:  # only the last one announced is ended with the judge
                 self.announced(self._process.pid)
 
     def _open(self) -> Channel:
@@ -319,11 +260,11 @@ class OpProcess:
             self._output = output
             self._channel = Channel(ours, outgoing, incoming)
             self.announced(self._process.pid)
-            self.released, self._results = [], {}  # numbers of the process before are not those of this one
+            self.released, self._results = [], {}  # the new process numbers its results anew
         return self._channel
 
     def _end(self) -> int:
-        """End the process; says how it ended."""
+        """Kill the process; returns its exit status."""
         assert self._process is not None and self._channel is not None
         self.deaths += 1
         kill_group(self._process.pid)
@@ -345,10 +286,10 @@ class OpProcess:
         return cause_of_death(status, self._output, self.element_bytes)
 
     def close(self) -> str:
-        """End the process, as there is no more to ask. It may write what it counted, for a while.
+        """End the process, after it has written its counts.
 
         Returns:
-            "" where it ended with status 0, else how it ended, in words.
+            "" if it ended with status 0, else how it ended, in words.
         """
         if self._channel is None or self._process is None:
             return ""
@@ -366,17 +307,20 @@ class OpProcess:
     # ----------------------------------------------------------------------------------------------- calls, results
 
     def call(self, args: Any, kwargs: Any, mode: str) -> Answer:
+        """Call the op's function; ``mode`` is ``grad``, ``no grad`` or ``inference``."""
         packed = Packed()
         described = {"args": packed.pack(list(args)), "kwargs": packed.pack(dict(kwargs))}
         reply = self.request("call", packed=packed, mode=mode, **described)
-        return self._take(reply, packed)
+        return self._received(reply, packed)
 
     def vjp(self, answer: Answer, outer: Sequence[Tensor | None], *, create_graph: bool, keep: bool) -> Answer:
-        """Gradients of an answer's results, for upstream gradients of them.
+        """The gradients of a call, for upstream gradients of its results.
 
         Args:
-            create_graph: the gradients can be differentiated: for the arguments, and for those upstream gradients that
-                require one.
+            outer: the upstream gradients.
+            create_graph: the gradients can be differentiated by the arguments, and by those upstream gradients that
+                require a gradient.
+            keep: keep the graph for another backward pass.
         """
         packed = Packed()
         described = packed.pack(
@@ -385,13 +329,13 @@ class OpProcess:
         reply = self.request(
             "backward", packed=packed, handle=answer.handle, outer=described, create_graph=create_graph, keep=keep
         )
-        return self._take(reply, packed, answer.arguments)
+        return self._received(reply, packed, answer.arguments)
 
-    def _take(self, reply: Json, packed: Packed, before: Sequence[Tensor] = ()) -> Answer:
-        """What came back: arguments get the bytes that they have there, results their tensors."""
+    def _received(self, reply: Json, packed: Packed, before: Sequence[Tensor] = ()) -> Answer:
+        """Copy the arguments' bytes that were received into ``before`` and ``packed``; make tensors of the results."""
         arguments = [*before, *packed.owners]
-        lay = tuple((at, place["bytes"]) for at, place in zip(reply["addresses"], reply["storages"], strict=True))
-        self.told.lay.append(Addresses(lay[: reply["arguments"]], lay[reply["arguments"] :]))
+        memory_of = tuple((at, place["bytes"]) for at, place in zip(reply["addresses"], reply["storages"], strict=True))
+        self.observed.addresses.append(Addresses(memory_of[: reply["arguments"]], memory_of[reply["arguments"] :]))
         storages: list[torch.UntypedStorage] = []
         for number, place in enumerate(reply["storages"]):
             if number < reply["arguments"]:
@@ -408,7 +352,7 @@ class OpProcess:
             _set_random_state(_device_of(packed, self._device), self._read(place))
         for storage, place in zip(storages, reply["written"], strict=False):
             if place["bytes"]:
-                self.told.written[storage.data_ptr()] = self._read(place).bool()
+                self.observed.written[storage.data_ptr()] = self._read(place).bool()
         values: list[Any] = []
         requires: list[bool] = []
         for one in reply["results"]:
@@ -419,7 +363,7 @@ class OpProcess:
                 self._keep(reply["held"][str(one["tensor"])], values[-1])
         for value, source in zip(values, reply.get("copied", ()), strict=False):
             if source:
-                self.told.copied[value.untyped_storage().data_ptr()] = source
+                self.observed.copied[value.untyped_storage().data_ptr()] = source
         return Answer(self, tuple(values), reply["structure"], requires, Handle(self, reply["handle"]), arguments)
 
     def _storage(self, place: Json) -> torch.UntypedStorage:
@@ -428,7 +372,7 @@ class OpProcess:
         return storage.untyped_storage()
 
     def _result_storage(self, number: int, place: Json) -> torch.UntypedStorage:
-        """A result's memory: that of an earlier result, where it is the same memory there."""
+        """Memory for a result: that of an earlier result, if the two share memory in the process."""
         kept = self._results.get(number)
         if kept is None or kept.storage.nbytes() != place["bytes"]:
             kept = self._results[number] = _Result(self._storage(place))
@@ -457,7 +401,7 @@ class OpProcess:
             into.copy_(data)
 
     def _holds(self, place: Json, memory: Tensor) -> bool:
-        """Whether ``memory`` has the bytes that came."""
+        """Whether ``memory`` has the bytes that were received at ``place``."""
         assert self._channel is not None
         with self._channel.incoming.reading(place) as data:
             parts = zip(data.split(_AT_ONCE), memory.split(_AT_ONCE), strict=True)
@@ -486,7 +430,7 @@ def _mode() -> str:
 
 
 def _device_of(packed: Packed, usual: torch.device) -> torch.device:
-    """The device whose generator a call draws from: of its arguments, where these are on a GPU."""
+    """The device whose generator a call uses: the GPU of its arguments, else ``usual``."""
     return next((owner.device for owner in packed.owners if owner.is_cuda), usual)
 
 

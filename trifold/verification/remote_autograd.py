@@ -1,4 +1,4 @@
-"""Calls of an op's process in autograd's graph: their gradients, and gradients of these, are asked for there."""
+"""Autograd for calls in an op's process: first and second derivatives are computed in that process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Json = Any
 
 
 class Handle:
-    """A call in the op's process: forgotten there when this is gone."""
+    """Keeps a call's graph alive in the op's process; the process frees it after this object is deleted."""
 
     def __init__(self, process: OpProcess, number: int) -> None:
         self._released, self.number = process.released, number
@@ -29,13 +29,13 @@ class Handle:
 
 @dataclass
 class Answer:
-    """What a call or a backward gave.
+    """The results of a call or of a backward pass.
 
     Attributes:
-        tensors: the results, without the tuples and lists around them.
-        structure: how the function's result is made up of them.
-        requires: for each result, whether it has a gradient there.
-        arguments: one tensor of each storage that was sent, in order.
+        tensors: the results, without nesting.
+        structure: the nesting of the function's result.
+        requires: for each result, whether it requires a gradient in the op's process.
+        arguments: one tensor for each storage that was sent, in order.
     """
 
     process: OpProcess
@@ -50,12 +50,12 @@ class Answer:
         return self._handle.number
 
     def result(self, tensors: Sequence[Any] | None = None) -> Any:
-        """As the op's function gives it; with other tensors in their places."""
+        """What the op's function returned, with ``tensors`` instead of its own if given."""
         return restored(self.tensors if tensors is None else tensors, self.structure)
 
 
 class Call(torch.autograd.Function):
-    """A call of the op's function for which a gradient is asked."""
+    """A call of the op's function with arguments that require a gradient."""
 
     @staticmethod
     def forward(ctx: Any, process: OpProcess, args: Any, kwargs: Any, answers: list[Answer], *inputs: Tensor) -> Any:
@@ -69,7 +69,7 @@ class Call(torch.autograd.Function):
 
 
 class _Backward(torch.autograd.Function):
-    """A backward pass of which a gradient is asked."""
+    """A backward pass that can be differentiated."""
 
     @staticmethod
     def forward(ctx: Any, before: Answer, places: list[bool], *tensors: Tensor) -> Any:
@@ -95,7 +95,7 @@ def _leave(ctx: Any, answer: Answer, inputs: Sequence[Tensor]) -> tuple[Any, ...
 
 
 def _gradients(ctx: Any, outer: Sequence[Tensor | None]) -> tuple[Any, ...]:
-    """Of what was left, for the results that have a gradient there."""
+    """The gradients of ``ctx.answer``, from the upstream gradients of the results that require one."""
     answer: Answer = ctx.answer
     asked = [value for value, requires in zip(outer, answer.requires, strict=True) if requires]
     if torch.is_grad_enabled():

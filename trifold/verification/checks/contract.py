@@ -231,10 +231,10 @@ def _same_with_other_defaults(cell: Cell, call: Call) -> None:
 
 def _keeps_no_argument(cell: Cell, call: Call) -> None:
     """After a call that asks for no gradient nobody holds an argument or a result, as an unbounded cache would."""
-    told, _ = cell.process.beside("what_is_kept", *call.arguments(cell.device))
-    if told["kept"]:
+    answer, _ = cell.process.beside("what_is_kept", *call.arguments(cell.device))
+    if answer["kept"]:
         raise CheckFailed(
-            f"after the call the op still holds {told['kept']} of its arguments and results: memory that nobody frees",
+            f"after the call the op still holds {answer['kept']} of its arguments and results: a memory leak",
             call,
         )
 
@@ -357,11 +357,11 @@ def _notices_changes(cell: Cell, call: Call) -> None:
     made = call.arguments(cell.device)
     require_gradients(made, call, paths)
     seed(call.seed)
-    told, grads = cell.process.beside("changed_before_backward", *made)
+    answer, grads = cell.process.beside("changed_before_backward", *made)
     each = iter(grads)
-    plain, *changed = ([next(each) if there else None for there in given] for given in told["given"])
+    plain, *changed = ([next(each) if there else None for there in given] for given in answer["given"])
     names = [cell.name(path) for path, _ in call.cases()]
-    for number, (after, error) in enumerate(zip(changed, told["errors"], strict=True)):
+    for number, (after, error) in enumerate(zip(changed, answer["errors"], strict=True)):
         if error or same_gradients(cell, call, paths, plain, after, lambda result, dtype, seed: numbered(result)):
             continue
         name = names[number] if number < len(names) else "a result"

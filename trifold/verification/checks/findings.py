@@ -22,8 +22,8 @@ from trifold.verification.cell import Cell, Origins
 from trifold.verification.checks.agreement import Run, require_same
 from trifold.verification.checks.findings_on_gpu import findings_on_gpu
 from trifold.verification.checks.origin import Recorded, form_with_checks
+from trifold.verification.observations import Observations
 from trifold.verification.outcomes import CheckFailed
-from trifold.verification.remote import Told
 
 _SHUFFLED = (1, 2, 3)  # seeds of orders; 0 is the natural one
 _FEW = 2048  # elements; calls of more run in one shuffled order
@@ -46,7 +46,7 @@ def findings(cell: Cell) -> str | None:
         first: Run | None = None
         for seed in (0, *shuffled):
             recorded = Recorded.of(cell, call, form, seed)
-            found.take(recorded.told, call)
+            found.take(recorded.observed, call)
             if seed == 0 and not unwritten:
                 try:
                     recorded.require_written(cell, call)
@@ -83,11 +83,11 @@ class Found:
         self._findings: list[Finding] = []
         self._allowed: dict[str, dict[str, Any]] = {}
 
-    def take(self, told: Told, call: Call) -> None:
+    def take(self, observed: Observations, call: Call) -> None:
         """Of one call. Raises ``CheckFailed`` where a warning is of what CUDA leaves undefined, and is not accepted."""
-        self._findings += told.findings
-        self._allowed.update({each["place"]: each for each in told.allowed})
-        _require_defined(told.findings, call)
+        self._findings += observed.findings
+        self._allowed.update({each["place"]: each for each in observed.allowed})
+        _require_defined(observed.findings, call)
 
     @property
     def met(self) -> frozenset[str]:

@@ -26,8 +26,9 @@ from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks.differentiation import forward
 from trifold.verification.checks.instances import launching_calls
 from trifold.verification.checks.values import compare
+from trifold.verification.observations import Observations
 from trifold.verification.outcomes import Absence, CheckFailed, NotRun
-from trifold.verification.remote import OpProcess, Told
+from trifold.verification.remote import OpProcess
 from trifold.verification.remote_errors import OpDied
 
 _SLOWER = 2.0  # time limits: kernels take up to a hundred times longer, of a call that takes milliseconds
@@ -51,21 +52,21 @@ class _Made:
     """A call under a tool.
 
     Attributes:
-        told: by the op's process: where its memory lay.
+        observed: what the op's process observed, with the addresses of the memory.
         log_bytes: how long the log was after it; None: it did not return.
     """
 
     call: Call
-    told: Told
+    observed: Observations
     log_bytes: int | None = None
 
     def names(self, cell: Cell) -> Iterator[tuple[int, int, str]]:
         """Address, bytes and name of the memory of its tensors."""
         arguments = [cell.name(path) for path, _ in self.call.cases()]
-        for lay in self.told.lay:
-            for number, (address, size) in enumerate(lay.arguments):
+        for memory in self.observed.addresses:
+            for number, (address, size) in enumerate(memory.arguments):
                 yield address, size, arguments[number] if number < len(arguments) else "an upstream gradient"
-            for address, size in lay.results:
+            for address, size in memory.results:
                 yield address, size, "a result"
 
 
@@ -153,8 +154,8 @@ def _run(cell: Cell, one: _Watched, calls: Iterable[tuple[str, Call]]) -> None:
     try:
         for name, call in calls if one.failure is None else ():
             cell.begin(call, f"{name}, under {one.tool}" if name else f"under {one.tool}")
-            with one.process.running() as told:
-                one.made.append(_Made(call, told))
+            with one.process.running() as observed:
+                one.made.append(_Made(call, observed))
                 compare(seen, call)
                 forward(seen, call, seen.implementation.function).values_and_gradients()
             one.made[-1].log_bytes = _size(one.log)
@@ -206,19 +207,19 @@ def _judge(sanitizer: Path, one: _Watched) -> list[str]:
     report = _parse(one.text, one.tool)
     if not report.complete:
         _require_working(sanitizer, one.tool)
-    told = "; ".join(report.problems)
+    problems = "; ".join(report.problems)
     if one.failure is not None:
         last = one.made[-1].call if one.made else None
-        raise CheckFailed(f"under {one.tool}: {_words(one.failure)}{f' ({told})' if told else ''}", last)
+        raise CheckFailed(f"under {one.tool}: {_words(one.failure)}{f' ({problems})' if problems else ''}", last)
     if not report.complete:
-        raise CheckFailed(f"{one.tool} ended without a summary{f': {told}' if told else ''}")
+        raise CheckFailed(f"{one.tool} ended without a summary{f': {problems}' if problems else ''}")
     unknown = [problem for problem in report.problems if not problem.startswith(("Warning", "Info", one.tool))]
     if unknown:
         ended = f"; after the last call, {one.end}" if one.end else ""
-        raise CheckFailed(f"{one.tool} tells: {'; '.join(unknown)}{ended}")
+        raise CheckFailed(f"{one.tool} reports: {'; '.join(unknown)}{ended}")
     of_torch = sorted({finding.kernel for finding in report.findings})
-    remarks = [f"{one.tool} tells of torch's own kernels: {', '.join(of_torch)}"] if of_torch else []
-    return [*remarks, *(f"{one.tool} tells: {problem}" for problem in report.problems)]
+    remarks = [f"{one.tool} reports torch's own kernels: {', '.join(of_torch)}"] if of_torch else []
+    return [*remarks, *(f"{one.tool} reports: {problem}" for problem in report.problems)]
 
 
 def _parse(data: bytes, tool: str) -> ToolReport:

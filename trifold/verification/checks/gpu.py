@@ -69,11 +69,11 @@ def graph(cell: Cell) -> None:
         replays = [] if cell.spec.random else list(itertools.islice(others(call), _REPLAYS))
         seed(call.seed)
         sets = [call.arguments(cell.device), *(other.arguments(cell.device) for other in replays)]
-        told, tensors = cell.process.beside("graph", [list(one) for one in sets], {}, draws=cell.spec.random)
+        answer, tensors = cell.process.beside("graph", [list(one) for one in sets], {}, draws=cell.spec.random)
         if cell.spec.random:
             _check_draws(tensors, call)
             continue
-        share = told["results"]
+        share = answer["results"]
         for number, other in enumerate(replays):
             expected = cell.invoke(other)
             if not same_values(cell, other, tensors[number * share : (number + 1) * share], expected[:share]):

@@ -99,9 +99,9 @@ class _Calls:
 
     @contextlib.contextmanager
     def _in_order(self, seed: int, call: Call) -> Iterator[None]:
-        with self._cell.process.running(form=_FORM, schedules=(seed, 1)) as told:
+        with self._cell.process.running(form=_FORM, schedules=(seed, 1)) as observed:
             yield
-        self.found.take(told, call)
+        self.found.take(observed, call)
 
     def _launches(self) -> Counter[str]:
         """How often each kernel was launched, of either half type."""

@@ -21,8 +21,8 @@ from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import forward
 from trifold.verification.checks.instances import launching_calls
 from trifold.verification.checks.values import compare
+from trifold.verification.observations import Observations
 from trifold.verification.outcomes import Absence, CheckFailed, NotRun
-from trifold.verification.remote import Told
 from trifold.verification.remote_errors import OpDied
 
 _CALLS = 24  # drawn beside the fixed ones, for each placement
@@ -81,13 +81,13 @@ def _calls_with_gradients(cell: Cell) -> list[Call]:
 def _watch(cell: Cell, placement: guard.Mode, call: Call, run: Callable[[], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
     """What ``run`` gives where the op's memory is guarded."""
     try:
-        with cell.process.running(guard=placement) as told:
+        with cell.process.running(guard=placement) as observed:
             values = run()
     except OpDied as death:
         if cell.device == "cpu" or "illegal" not in str(death).lower():  # on the CPU the guard itself says where
             raise
         raise OpDied(f"{death}: {_outside(cell, placement, run)}") from None
-    _judge(cell, told, call)
+    _judge(cell, observed, call)
     return values
 
 
@@ -96,12 +96,13 @@ def _outside(cell: Cell, placement: guard.Mode, run: Callable[[], object]) -> st
 
     With the other placement, there is memory where it faulted, in which the guard sees what is written.
     """
-    with cell.process.running(guard="start" if placement == "end" else "end") as told, contextlib.suppress(Exception):
+    other: guard.Mode = "start" if placement == "end" else "end"
+    with cell.process.running(guard=other) as observed, contextlib.suppress(Exception):
         try:
             run()
         except OpDied:  # it has died of the same elsewhere, and what it wrote is not known
             return f"an access outside a tensor, on either side; memory was guarded at its {placement}"
-    written = [_in_words(line, cell.process.element_bytes) for line in told.damage]
+    written = [_in_words(line, cell.process.element_bytes) for line in observed.damage]
     outside = "past the end" if placement == "end" else "before the start"
     return "; ".join(written) or f"a read {outside} of a tensor (nothing is written there)"
 
@@ -111,10 +112,10 @@ def _in_words(line: str, element_bytes: int) -> str:
     return fault.in_elements(element_bytes) if fault and element_bytes else line.removeprefix("trifold guard: ")
 
 
-def _judge(cell: Cell, told: Told, call: Call) -> None:
-    if told.damage:
-        raise CheckFailed(f"written outside a tensor: {'; '.join(told.damage)}", call)
-    if told.unguarded and cell.device == "cuda":  # torch's own memory was shown to be guarded
+def _judge(cell: Cell, observed: Observations, call: Call) -> None:
+    if observed.damage:
+        raise CheckFailed(f"written outside a tensor: {'; '.join(observed.damage)}", call)
+    if observed.unguarded and cell.device == "cuda":  # torch's own memory was shown to be guarded
         raise CheckFailed("a result lies in memory that torch did not allocate, so its bounds are not known", call)
-    if told.unguarded:  # a torch whose allocator goes another way must not pass unchecked
+    if observed.unguarded:  # a torch whose allocator goes another way must not pass unchecked
         raise NotRun(Absence.NOT_GUARDED)

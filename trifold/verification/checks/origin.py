@@ -16,8 +16,8 @@ from trifold.spec import AliasCase, Call
 from trifold.spec.call import tensor_at
 from trifold.verification.cell import Arguments, Cell
 from trifold.verification.checks.differentiation import Forward, forward
+from trifold.verification.observations import Observations
 from trifold.verification.outcomes import CheckFailed
-from trifold.verification.remote import Told
 
 _CALLS = 12  # drawn beside the fixed ones
 
@@ -58,22 +58,22 @@ class Recorded:
 
     Attributes:
         outer: the upstream gradients.
-        told: what the engine said; with seed 0, also which bytes the kernels wrote.
+        observed: what the engine said; with seed 0, also which bytes the kernels wrote.
     """
 
     arguments: Arguments
     made: Forward
     outer: list[Tensor]
     grads: tuple[Tensor | None, ...]
-    told: Told
+    observed: Observations
 
     @classmethod
     def of(cls, cell: Cell, call: Call, form: str, seed: int) -> Recorded:
-        with cell.process.running(form=form, schedules=(seed, 1), record=seed == 0) as told:
+        with cell.process.running(form=form, schedules=(seed, 1), record=seed == 0) as observed:
             arguments = call.arguments(cell.device)
             made = forward(cell, call, cell.implementation.function, arguments)
             outer = made.ones()
-            return cls(arguments, made, outer, made.gradients(outer), told)
+            return cls(arguments, made, outer, made.gradients(outer), observed)
 
     def require_written(self, cell: Cell, call: Call) -> None:
         """Raises ``CheckFailed`` where a kernel of the op did not write an element of a result last, or wrote one of an
@@ -81,24 +81,24 @@ class Recorded:
         spec, made = cell.spec, self.made
         for number, output in enumerate(made.outputs[: len(made.outputs) - len(spec.writes)]):
             if f"result {number}" not in spec.computed_by_torch and number not in spec.views:
-                _require_written(self.told, output.detach(), f"result {number}", call)
+                _require_written(self.observed, output.detach(), f"result {number}", call)
         for path, _ in call.cases():
             if path not in cell.written_paths(call):
-                _require_untouched(self.told, tensor_at(self.arguments, path), cell.name(path), call)
+                _require_untouched(self.observed, tensor_at(self.arguments, path), cell.name(path), call)
         for path in cell.written_paths(call):
             before, after = (tensor_at(values, path) for values in (call.arguments(cell.device), self.arguments))
-            _require_written(self.told, after, cell.name(path), call, only=before != after)
+            _require_written(self.observed, after, cell.name(path), call, only=before != after)
         for path, grad in zip(cell.gradient_paths(call), self.grads, strict=True):
             if any(isinstance(value, AliasCase) and (value.of,) == path for value in call.args):
                 continue  # autograd adds up the gradients of an argument that is two
             name = f"gradient {path[0]}"
             if grad is not None and name not in spec.computed_by_torch and not _is_one(grad, self.outer):
-                _require_written(self.told, grad, name, call)
+                _require_written(self.observed, grad, name, call)
 
 
-def _require_untouched(told: Told, argument: Tensor, name: str, call: Call) -> None:
+def _require_untouched(observed: Observations, argument: Tensor, name: str, call: Call) -> None:
     """Raises ``CheckFailed`` where a kernel wrote into an argument, be it what was there before."""
-    bits = told.written.get(argument.untyped_storage().data_ptr()) if argument.numel() > 0 else None
+    bits = observed.written.get(argument.untyped_storage().data_ptr()) if argument.numel() > 0 else None
     if bits is not None and bool(bits.any()):
         raise CheckFailed(
             f"a kernel writes into {name}, and leaves there what was there before: another call may read it meanwhile",
@@ -111,14 +111,14 @@ def _is_one(grad: Tensor, outer: Sequence[Tensor]) -> bool:
     return any(grad.untyped_storage().data_ptr() == one.untyped_storage().data_ptr() for one in outer)
 
 
-def _require_written(told: Told, result: Tensor, name: str, call: Call, only: Tensor | None = None) -> None:
+def _require_written(observed: Observations, result: Tensor, name: str, call: Call, only: Tensor | None = None) -> None:
     """Raises ``CheckFailed`` where an element (of those in ``only``) was not written last by a kernel of the op."""
     if result.numel() == 0:
         return
-    bits = told.written.get(result.untyped_storage().data_ptr())
+    bits = observed.written.get(result.untyped_storage().data_ptr())
     if bits is None:
         raise CheckFailed(f"{name}: its memory is not the op's own; no kernel of the op has written it", call)
-    source = told.copied.get(result.untyped_storage().data_ptr())
+    source = observed.copied.get(result.untyped_storage().data_ptr())
     if source:
         made = f"{source} computed these numbers, and a kernel only copied or scaled them"
         raise CheckFailed(f"{name}: {made}", call)

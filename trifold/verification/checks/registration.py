@@ -65,8 +65,8 @@ def opcheck(cell: Cell) -> None:
 
 def _checked_operators(cell: Cell, call: Call) -> list[str]:
     cell.begin(call, "smooth")
-    told, _ = cell.process.beside("opcheck", *_with_gradients(cell, call))
-    problems: dict[str, str] = told["problems"]
+    answer, _ = cell.process.beside("opcheck", *_with_gradients(cell, call))
+    problems: dict[str, str] = answer["problems"]
     for name, problem in problems.items():
         if problem:
             words = problem.partition(": ")[2].strip().splitlines()
@@ -80,8 +80,8 @@ def fake(cell: Cell) -> None:
         _fake_function(cell)
     for call in _calls_of_each_form(cell):
         cell.begin(call)
-        told, _ = cell.process.beside("operators_on_fakes", *_with_gradients(cell, call))
-        for of_one in told["operators"]:
+        answer, _ = cell.process.beside("operators_on_fakes", *_with_gradients(cell, call))
+        for of_one in answer["operators"]:
             for made, real in itertools.zip_longest(of_one["fake"], of_one["real"]):
                 wrong = form_mismatch(_of_form(made), _of_form(real), "the real one") if made and real else "missing"
                 if wrong:
@@ -109,8 +109,8 @@ def _fake_function(cell: Cell) -> None:
         raise CheckFailed("no case passed the values check, so there is none to fake")
     for call in cell.calls[:_FAKE_CALLS]:
         cell.begin(call)
-        told, _ = cell.process.beside("fake", *call.arguments(cell.device))
-        for form, real in zip(told["forms"], as_tuple(cell.refer_whole(call))[: len(told["forms"])], strict=True):
+        answer, _ = cell.process.beside("fake", *call.arguments(cell.device))
+        for form, real in zip(answer["forms"], as_tuple(cell.refer_whole(call))[: len(answer["forms"])], strict=True):
             if form["device"] != str(real.device):
                 raise CheckFailed(f"under FakeTensorMode, the result is on {form['device']}, not {real.device}", call)
             wrong = form_mismatch(_of_form(form), real.to("meta"))
