@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import records
+from benchmarks import record_stamps, records
 from benchmarks.records import MORE_TO_DO, RECORDS, RESULTS, ROOT, UNFINISHED, Record, State, marked, record_of
 from trifold.record_sources import changed, of_files, recorded
 
@@ -38,7 +38,7 @@ def test_a_record_names_the_sources_of_its_commit(name: str) -> None:
     facts = document(record).get("environment", document(record))
     assert facts["sources"]
     assert not facts["dirty"]
-    of_commit = records.sources_at(record, facts["commit"])
+    of_commit = record_stamps.sources_at(record, facts["commit"])
     if of_commit is None:
         pytest.skip(f"git has no commit {facts['commit']} here")
     assert changed(facts["sources"], of_commit) == []
@@ -202,11 +202,11 @@ def test_a_stamp_is_of_the_records_commit_and_leaves_the_rest(tmp_path: Path) ->
     was = {"environment": {"commit": commit, "dirty": False}, "µ": 1}
     path.write_text(json.dumps(was, indent=1, ensure_ascii=False) + "\n")
     (tmp_path / "kernel.cu").write_text("int b;\n")
-    records.stamp(record, tmp_path)
+    record_stamps.stamp(record, tmp_path)
     now = document(record, tmp_path)
     assert changed(recorded(now), of_files(tmp_path, ["kernel.cu"])) == ["kernel.cu"]
     assert now.pop("µ") == 1
     assert "µ" in path.read_text()
     path.write_text(json.dumps(was | {"environment": {"commit": commit, "dirty": True}}))
     with pytest.raises(SystemExit, match="its sources are unknown; measure it anew"):
-        records.stamp(record, tmp_path)
+        record_stamps.stamp(record, tmp_path)

@@ -1,5 +1,5 @@
-"""An op in a process of its own: what it computes comes back as bytes, and nothing there can judge it.
+"""The process in which an op runs: it returns results as bytes, and contains nothing that judges them.
 
-``server`` runs in the op's process and imports what :func:`trifold.load` imports; ``channel`` and ``tensors`` are the
-form of what is sent. The judge's side is :mod:`trifold.verification.remote`.
+``server`` runs in the op's process and imports what :func:`trifold.load` imports; ``channel`` and ``tensors`` define
+the messages. The judge's side is :mod:`trifold.verification.remote`.
 """

@@ -1,7 +1,7 @@
-"""What can only be asked where the op runs: torch's own checks of operators, fakes, CUDA streams and graphs.
+"""Tests that must run in the op's process: torch's own checks of operators, fakes, CUDA streams and graphs.
 
-A function ``run_<what>`` takes the implementation, the arguments of a call and the request; it gives what JSON can
-hold, and tensors. It decides nothing that the judge can decide from these.
+A function ``run_<what>`` has as arguments the implementation, the arguments of a call and the request. It returns an
+answer in JSON, and tensors. Whatever the judge can decide from these is left to the judge.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from .tensors import Json, bytes_of, flattened, form_of, mapped, numbered, tenso
 Arguments = list[Any]
 Answer = tuple[Json, Sequence[Tensor]]
 
-_opcheck = torch.library.opcheck  # as it is before the op's modules are imported, which may put another in its place
+_opcheck = torch.library.opcheck  # saved before the op's modules are imported, which could replace it
 _SLEEP = 100_000_000  # clock cycles: about 50 ms, longer than any launch here
 
 
 def _results(result: Any) -> list[Any]:
-    """Without the tuples and lists around them, and without None."""
+    """The values of a result without nesting and without None."""
     return [value for value in flattened(result)[0] if value is not None]
 
 
 def _inputs(*values: Any) -> list[Tensor]:
-    """The tensors that a gradient is asked of."""
+    """The tensors that require a gradient."""
     found: dict[int, Tensor] = {}
     mapped(values, lambda tensor: found.setdefault(id(tensor), tensor))
     return [tensor for tensor in found.values() if tensor.requires_grad]
@@ -59,9 +59,9 @@ def _gradients(
 
 
 def run_opcheck(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
-    """torch.library.opcheck on each operator, with the arguments that forward, backward and double backward give it.
+    """torch.library.opcheck on each operator, with the arguments that forward, backward and double backward pass to it.
 
-    Backward runs once more without a graph of its own: only then may it write over what was kept.
+    Backward also runs once without create_graph: only then may it overwrite what was saved.
     """
     recorder = Recorder(op.operators.library.namespace)
     with recorder:
@@ -70,7 +70,7 @@ def run_opcheck(op: Implementation, args: Arguments, kwargs: dict[str, Any], req
         _gradients(outputs, _inputs(args, kwargs))
     problems = {}
     for name, (overload, given, named) in recorder.seen.items():
-        # Of what has no gradient none is asked: torch's check adds up results of all types.
+        # An operator without a gradient is not tested for one: torch's check adds up results of all dtypes.
         if op.operators.has_gradient(overload._schema.name.partition("::")[2]):
             given = tuple(a.requires_grad_() if isinstance(a, Tensor) and a.is_floating_point() else a for a in given)
         try:
@@ -95,10 +95,11 @@ def _backward_twice(function: Callable[..., Any], args: Arguments, kwargs: dict[
 
 
 def run_what_is_kept(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
-    """How many arguments and results somebody holds after calls that ask for no gradient, but their caller."""
+    """How many arguments and results are still referenced after calls without gradients whose caller has dropped
+    them."""
     calls: list[list[torch.UntypedStorage]] = []
     with torch.no_grad():
-        for _ in range(2):  # the last call's may be held until the next one
+        for _ in range(2):  # the last call's may be cached until the next one
             given = mapped([list(args), kwargs], torch.clone)
             results = _results(op.function(*given[0], **given[1]))
             calls.append([one.untyped_storage() for one in tensors_in([given, results])])
@@ -108,8 +109,8 @@ def run_what_is_kept(op: Implementation, args: Arguments, kwargs: dict[str, Any]
 
 
 def run_changed_before_backward(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
-    """Gradients for some upstream gradient; then, once for each argument and each result, where it is changed in place
-    between forward and backward: gradients, or the error."""
+    """Gradients for some upstream gradient; then the same with each argument and each result changed in place between
+    forward and backward: the gradients, or the error."""
     arguments = list({id(tensor): tensor for tensor in tensors_in([args, kwargs])}.values())
     inputs = _inputs(args, kwargs)
     given: list[list[bool]] = []
@@ -117,7 +118,7 @@ def run_changed_before_backward(op: Implementation, args: Arguments, kwargs: dic
     tensors: list[Tensor] = []
 
     def differentiate(number: int | None = None) -> int:
-        """Returns the number of results."""
+        """Run forward and backward, with a tensor changed in between; returns the number of results."""
         results = _results(op.function(*args, **kwargs))
         outputs = [result for result in results if result.requires_grad]
         outer = [numbered(output) for output in outputs]
@@ -145,7 +146,7 @@ def run_changed_before_backward(op: Implementation, args: Arguments, kwargs: dic
 
 @contextlib.contextmanager
 def _changed(tensor: Tensor) -> Iterator[None]:
-    """Within the block it holds other numbers, written in place. Indices stay those of the tensor."""
+    """Within the context, the tensor has other numbers, written in place. Indices remain valid."""
     before = tensor.detach().clone()
     with torch.no_grad():
         if tensor.is_floating_point() or tensor.is_complex():
@@ -159,7 +160,7 @@ def _changed(tensor: Tensor) -> Iterator[None]:
 
 
 def run_fake(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
-    """The forms of the public function's results on fake tensors."""
+    """Shapes, strides, dtypes and devices of the public function's results on fake tensors."""
     mode = FakeTensorMode()
     results = _on_fakes(op.function, args, kwargs, mode)
     return {"forms": [form_of(result) for result in results]}, ()
@@ -174,7 +175,7 @@ def _on_fakes(
 
 
 def run_operators_on_fakes(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
-    """For each operator that forward and backward call: the forms of its results, on fake tensors and on real ones."""
+    """For each operator that forward and backward call, the forms of its results on fake tensors and on real ones."""
     beside = _FakeBeside(op.operators.library.namespace)
     with beside:
         _backward_twice(op.function, args, kwargs)
@@ -182,7 +183,7 @@ def run_operators_on_fakes(op: Implementation, args: Arguments, kwargs: dict[str
 
 
 class _FakeBeside(TorchDispatchMode):
-    """Runs each operator of one namespace on fake tensors too."""
+    """Also runs each operator of a namespace on fake tensors."""
 
     def __init__(self, namespace: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -207,8 +208,11 @@ class _FakeBeside(TorchDispatchMode):
 
 
 def prototype_launches(files: OpFiles, device: Device) -> dict[str, int]:
-    """How often each kernel of the prototype was launched in this process; on a GPU for each of the argument types that
-    it was compiled for. One that the prototype launches by itself there counts as often as it was compiled."""
+    """The number of launches of each kernel of the prototype in this process.
+
+    On a GPU they are counted for each set of argument types. A kernel that the prototype launches without trifold
+    counts once for each compilation.
+    """
     module = prototype_module(files, device)
     kernels = {
         name: value
@@ -244,11 +248,11 @@ def kernels_in(error: BaseException) -> list[str]:
 
 
 def prepare_kernels(files: OpFiles) -> None:
-    """Have Numba keep what it compiles of the prototype's kernels for the op's other processes, and say of which line
-    each instruction is, as ``nvcc -lineinfo`` does. The code stays the same.
+    """Make Numba cache the compiled kernels of the prototype for the op's other processes, and add line information, as
+    ``nvcc -lineinfo`` does, which does not change the code.
 
-    Numba keeps it in the folder ``NUMBA_CACHE_DIR``, by the kernel's own code and not by what that calls: it must be
-    one run's own.
+    Numba's cache, the folder ``NUMBA_CACHE_DIR``, identifies a kernel by its own code and not by that of its device
+    functions, so each run needs another folder.
     """
     functions = [
         value
@@ -264,10 +268,10 @@ def prepare_kernels(files: OpFiles) -> None:
 
 
 def _keep_compiled(kernel: Any) -> None:
-    """Have a kernel's dispatcher keep what it compiles, where that can be kept: not with files that are linked."""
+    """Make a kernel's dispatcher cache what it compiles, unless files are linked, which cannot be cached."""
     try:
         kernel.enable_caching()
-    except RuntimeError:  # its source is no file
+    except RuntimeError:  # its source is not in a file
         return
     save = kernel._cache.save_overload
 
@@ -282,12 +286,12 @@ def _set_lines(functions: Sequence[Any], lines: bool) -> None:
     for function in functions:
         function.targetoptions["lineinfo"] = lines
         if function.targetoptions.get("device"):
-            function.overloads.clear()  # each kernel takes what its device functions were compiled to
+            function.overloads.clear()  # each kernel uses what its device functions were compiled to
 
 
 def _with_lines(compile_kernel: Callable[[Any], Any], functions: Sequence[Any]) -> Callable[[Any], Any]:
-    """A dispatcher's ``compile`` with lines, or without, in its device functions too, where NVVM refuses the debug
-    information (numba-cuda 0.30: ``ERROR_COMPILATION``)."""
+    """A dispatcher's ``compile`` with line information; without it, also in its device functions, where NVVM refuses it
+    (numba-cuda 0.30: ``ERROR_COMPILATION``)."""
 
     def compile_with_lines(signature: Any) -> Any:
         try:
@@ -305,7 +309,7 @@ def _with_lines(compile_kernel: Callable[[Any], Any], functions: Sequence[Any]) 
 
 
 def run_stream(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
-    """The results in a side stream, after a sleep: work in any other stream reads the arguments too early."""
+    """The results of a call in a side stream, after a sleep: work in any other stream reads the arguments too early."""
     early = mapped([args, kwargs], _copied)
     mapped(early, lambda value: bytes_of(value).zero_())
     torch.cuda.synchronize()
@@ -320,7 +324,7 @@ def run_stream(op: Implementation, args: Arguments, kwargs: dict[str, Any], requ
 
 
 def run_waits(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
-    """What returns only after the device has slept: the call, its backward, or nothing."""
+    """What returns only after the device's sleep: "the call", "the backward", or "" for neither."""
     inputs = _inputs(args, kwargs)
     torch.cuda.synchronize()
     awake = torch.cuda.Event()
@@ -336,9 +340,10 @@ def run_waits(op: Implementation, args: Arguments, kwargs: dict[str, Any], reque
 
 
 def run_graph(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
-    """The call captured once, with the first set of arguments, and replayed with each other set; its results then.
+    """Capture the call with the first set of arguments, and replay it with each other set; returns the results of each
+    replay.
 
-    With ``draws``, three replays of the first: with seed 5, without, and with seed 5 again.
+    With ``draws``, three replays of the first: with seed 5, without a new seed, and with seed 5 again.
 
     Args:
         args: sets of arguments, each positional ones and those by keyword.
@@ -351,8 +356,8 @@ def run_graph(op: Implementation, args: Arguments, kwargs: dict[str, Any], reque
     captured = torch.cuda.CUDAGraph()
     with torch.cuda.graph(captured):
         results = _results(op.function(*static[0], **static[1]))
-    # Capturing sets the generator's state on the device in the stream of the capture, and torch lets no replay wait
-    # for that: a first replay at once may find it set only now, over its own.
+    # Capturing sets the generator's state on the device, in the capture's stream, and torch makes no replay wait for
+    # it. Without this, the first replay's own state may be overwritten.
     torch.cuda.synchronize()
     kept: list[Tensor] = []
     if request["draws"]:
@@ -371,14 +376,14 @@ def run_graph(op: Implementation, args: Arguments, kwargs: dict[str, Any], reque
 
 
 def _copied(value: Tensor) -> Tensor:
-    """The tensor in memory of its own, with the layout that it has there."""
+    """A copy of the tensor with the same layout."""
     storage = bytes_of(value).clone().untyped_storage()
     copy = torch.empty(0, dtype=value.dtype, device=value.device)
     return copy.set_(storage, value.storage_offset(), value.shape, value.stride())
 
 
 def _copy_into(values: Any, others: Any) -> None:
-    """The memory of tensors into that of those at the same places, which have the same layouts."""
+    """Copy the memory of tensors into that of other tensors of the same layouts."""
     kept: list[list[Tensor]] = [[], []]
     for into, of in zip(kept, (values, others), strict=True):
         mapped(of, into.append)

@@ -1,8 +1,7 @@
-"""Messages between the judge and the op's process: JSON over a socket, the bytes of tensors in shared memory.
+"""Messages between the judge and the op's process: JSON over a socket, and the bytes of tensors in shared memory.
 
-The bytes of large tensors of a GPU stay on it, where its driver lets processes share memory.
-
-No message is pickled, so that reading one runs no code of the other side.
+The bytes of large tensors on a GPU stay there, if its driver lets processes share memory. Nothing is pickled, so that
+reading a message never runs code of the other side.
 """
 
 from __future__ import annotations
@@ -23,24 +22,24 @@ from . import device_memory
 from .device_memory import DriverError, Lent
 
 _LENGTH = struct.Struct("<Q")
-_LONGEST = 1 << 28  # bytes of a message: what is longer is none
+_LONGEST = 1 << 28  # bytes of a message; a longer one is refused
 _LEAST_BYTES = 1 << 16
 ALIGNMENT = 64  # bytes, of each storage in an arena
-LEAST_ON_GPU = 16 * 2**20  # bytes of a block: it is not copied through the host's memory
-LEAST_IN_PLACE = 2**30  # bytes of a block: a GPU may not have room for a copy
+LEAST_ON_GPU = 16 * 2**20  # bytes of a block; larger ones are not copied through the host's memory
+LEAST_IN_PLACE = 2**30  # bytes of a block; for larger ones, a GPU may not have room for a copy
 
 
 class Closed(Exception):
-    """The other side has ended."""
+    """The other side has closed the connection."""
 
 
 class Arena:
-    """Memory that two processes share, in a file without a name. One side writes it; either may have made it.
+    """Memory that two processes share, in a file without a name. One side writes it; either may have created it.
 
     Attributes:
         descriptor: of the file, for the other process.
         on_gpu: whether the other process can map this one's memory on a GPU.
-        in_place: whether it may map large tensors themselves, which it could change, and not copies of them.
+        in_place: whether it may map large tensors themselves, which it could then change, instead of copies.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
@@ -50,7 +49,7 @@ class Arena:
         self._lent: list[Lent] = []
 
     def bytes(self, count: int) -> Tensor:
-        """The first ``count`` bytes, valid until the next call that asks for more."""
+        """The first ``count`` bytes, valid until the next call with a larger count."""
         if count > self._bytes.numel():
             size = max(_LEAST_BYTES, 1 << (count - 1).bit_length())
             if os.fstat(self.descriptor).st_size < size:
@@ -59,7 +58,7 @@ class Arena:
         return self._bytes[:count]
 
     def write(self, blocks: Sequence[Tensor]) -> list[dict[str, Any]]:
-        """Copy blocks of bytes, in place of what was written before; says where each lies."""
+        """Copy blocks of bytes, over what was written before; returns the place of each."""
         self.release()
         places: list[dict[str, Any]] = []
         end = 0
@@ -88,7 +87,8 @@ class Arena:
 
     @contextlib.contextmanager
     def reading(self, place: dict[str, Any]) -> Iterator[Tensor]:
-        """The bytes that the other process has written, not copied: of the host's memory, or of the GPU's."""
+        """The bytes at a place that the other process has written, without a copy: in the host's memory, or on the
+        GPU."""
         if "handle" in place:
             with device_memory.borrowed(place["handle"], place["bytes"], torch.device(place["device"])) as data:
                 yield data
@@ -96,7 +96,7 @@ class Arena:
             yield self.bytes(place["at"] + place["bytes"])[place["at"] :]
 
     def release(self) -> None:
-        """Give memory of the GPU back. Whoever has read it has answered, or asks for more."""
+        """Free memory of the GPU that was lent. The other process has read it: it has answered, or sent a request."""
         for lent in self._lent:
             lent.release()
         self._lent.clear()
@@ -128,9 +128,9 @@ class Channel:
         """The next message.
 
         Raises:
-            Closed: there is none, and the other side has ended.
-            TimeoutError: none came within the socket's time limit.
-            ValueError: what came is no message.
+            Closed: the other side has closed the connection.
+            TimeoutError: no message arrived within the socket's time limit.
+            ValueError: what arrived is not a message.
         """
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
         if length > _LONGEST:

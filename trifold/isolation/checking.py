@@ -1,4 +1,4 @@
-"""The engine's part in the op's process: calls with checks, what they find, and which bytes the kernels write."""
+"""The engine in the op's process: calls with checks, what they find, and which bytes the kernels write."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from trifold.workspace import OpFiles, Workspace
 
 from .tensors import Json
 
-# The forms of a port that has checks: with the kernels that the CPU takes, and with those that a GPU takes.
+# The forms of a port with checks: with the kernels that the CPU uses, and with those that a GPU uses.
 CHECKED_FORMS = ("checked", "gpu paths")
 
 
 class Checking:
-    """Runs calls of an op with all checks: of its prototype in the simulator, of its port as built with checks."""
+    """Runs calls of an op with all checks: a prototype in the simulator, a port in a checked build."""
 
     def __init__(self, workspace: Workspace, files: OpFiles, kind: ImplementationKind) -> None:
         self._files, self._simulated = files, kind == "prototype"
         self._suppressions = configured_suppressions(workspace.root)
 
     def load(self, form: str) -> Implementation:
-        """The port in one of :data:`CHECKED_FORMS`. Comments in all that it includes accept findings."""
+        """The port in one of :data:`CHECKED_FORMS`. Comments in all files that it includes can accept findings."""
         from trifold.cpu import runtime
 
         runtime.accept(included_sources(self._files.binding), self._suppressions)
@@ -41,9 +41,12 @@ class Checking:
 
     @contextlib.contextmanager
     def watching(self, schedules: tuple[int, int] | None, *, native: bool = False) -> Iterator[list[Any]]:
-        """Launches run with all checks, under so many schedules from a first seed on; gives what is found.
+        """Launches within the context run with all checks; yields the list of findings.
 
-        With None, launches run as they are; with ``native``, those of a prototype as native code or not at all."""
+        Args:
+            schedules: the seed of the first schedule and the number of schedules; None: launches run without checks.
+            native: run a prototype's kernels as native code, or raise.
+        """
         if schedules is None:
             with self._native() if native else contextlib.nullcontext():
                 yield []
@@ -63,7 +66,7 @@ class Checking:
             from trifold.cpu import runtime
 
             options, watched = runtime.schedules(count, seed=seed), runtime.fresh_memory().watched
-        # What ports/<op>.py allocates is unwritten, too.
+        # Tensors that ports/<op>.py allocates are uninitialised as well.
         with options, watched(), collect() as found:
             yield found
 
@@ -76,9 +79,10 @@ class Checking:
             yield
 
     def told(self, found: list[Any]) -> Json:
-        """What was found, and the comments that allow findings of what has run.
+        """The findings, and the comments that allow findings of the kernels that ran, as a part of a reply.
 
-        Of a port they are those in its own sources: trifold's headers have code that few ops use."""
+        For a port these are only the comments in its own sources: trifold's headers have code that few ops use.
+        """
         if self._simulated:
             from trifold.simulator.settings import accepted
         else:
@@ -90,11 +94,12 @@ class Checking:
 
     @functools.cached_property
     def _own_sources(self) -> frozenset[str]:
-        """Read once, not for each call; a run whose sources change fails anyway."""
+        """The paths of the op's own sources. Read once: a run whose sources change fails in any case."""
         return frozenset(str(path) for path in own_sources(self._files.binding))
 
     def record(self, library: Path | None) -> None:
-        """Note which memory the op's kernels write, until another call is recorded; of a port those of ``library``."""
+        """Record which memory the op's kernels write, until another call is recorded; for a port those of
+        ``library``."""
         if self._simulated:
             from trifold import simulator
 
@@ -105,7 +110,7 @@ class Checking:
             runtime.record_writes(True, library)
 
     def launches_told_to(self, observer: Callable[[list[Any]], object]) -> contextlib.AbstractContextManager[None]:
-        """Meanwhile ``observer`` is given the arrays of each launch of a prototype, before it."""
+        """Within the context, ``observer`` is called before each launch of a prototype, with the launch's arrays."""
         if not self._simulated:
             return contextlib.nullcontext()
         from trifold.simulator import launch
@@ -113,7 +118,7 @@ class Checking:
         return launch.told_to(observer)
 
     def written(self, owner: Tensor) -> Tensor:
-        """For each byte of a tensor's memory, whether a kernel of the op wrote it last."""
+        """For each byte of a tensor's memory, whether a kernel of the op was the last to write it."""
         storage = owner.untyped_storage()
         if storage.nbytes() == 0:
             return torch.empty(0, dtype=torch.uint8)

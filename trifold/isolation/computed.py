@@ -1,4 +1,4 @@
-"""What others than kernels computed while an op ran: a kernel that only copies or scales it has computed nothing."""
+"""Detects results that something other than a kernel computed, and that a kernel only copied or scaled."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from trifold.torch_calls import TorchCalls
 
 from .tensors import tensors_in
 
-_LEAST = 8  # elements: fewer numbers may be the same by chance
+_LEAST = 8  # elements; fewer numbers may be equal by chance
 _MOST = 64  # tensors that are kept
-_DIFFERENT = 16  # numbers, so that a scale and a shift that fit all of them are no chance
+_DIFFERENT = 16  # distinct numbers that make it improbable that a scale and a shift fit all of them by chance
 
-# What allocates, moves or casts, and computes nothing; views of other names share the memory of an argument.
+# Operators that allocate, move or cast without computing. Views of other names share the memory of an argument.
 _MOVES = frozenset(
     """
     alias as_strided clone contiguous copy copy_ detach empty empty_like empty_strided expand fill_ full full_like
     lift_fresh new_empty new_empty_strided new_zeros ones ones_like permute reshape resolve_conj resolve_neg select
     slice squeeze t _to_copy to transpose unsqueeze _unsafe_view view zero_ zeros zeros_like
-    """.split()  # noqa: SIM905 -- a list of 40 strings is longer than what it says
+    """.split()  # noqa: SIM905 -- a list of 40 quoted strings is harder to read
 )
 
 
 class Computed(TorchCalls):
-    """Keeps what torch's own operators compute, also inside the op's operators; and what launches of a prototype are
-    given that neither torch nor a kernel has made: numbers of NumPy's, or of Python's.
+    """Records what torch's own operators compute, also within the op's operators; and arrays that are passed to
+    launches of a prototype and were made by neither torch nor a kernel, but by NumPy or Python.
 
     Args:
-        arguments: of the op: memory whose contents nobody has computed.
-        before: of the call whose gradients are asked for.
+        arguments: of the op: memory whose contents nothing has computed.
+        before: the record of the call whose gradients are computed.
     """
 
     def __init__(self, arguments: Sequence[Tensor], before: Computed | None = None) -> None:
         super().__init__()
         self._made: list[tuple[str, Tensor]] = []
-        # Memory that torch has filled, from such memory alone; kept, so that nobody else gets it.
+        # Memory that torch filled from such memory only. The references keep it from being reused.
         self._known: dict[int, torch.UntypedStorage] = {} if before is None else dict(before._known)
         self._know(arguments)
 
@@ -57,7 +57,7 @@ class Computed(TorchCalls):
                 self._keep(f"torch's {name}", one)
 
     def launched(self, arrays: Iterable[np.ndarray[Any, Any]]) -> None:
-        """A kernel of a prototype is given these."""
+        """A kernel of a prototype is launched with these."""
         from trifold.simulator import written
 
         for array in arrays:
@@ -81,8 +81,8 @@ class Computed(TorchCalls):
             self._made.append((source, made.detach().clone()))
 
     def source_of(self, result: Tensor) -> str:
-        """Who computed these numbers, or numbers of which they are a multiple and a constant more; empty where nobody
-        did but kernels."""
+        """What computed these numbers, or numbers of which they are a multiple plus a constant; empty if only kernels
+        did."""
         if result.numel() < _LEAST or not result.is_floating_point():
             return ""
         flat = result.detach().contiguous().flatten()
@@ -95,8 +95,8 @@ class Computed(TorchCalls):
 
 
 def _is_linear(result: Tensor, made: Tensor) -> bool:
-    """Whether ``result`` is ``made``, or up to rounding ``scale * made + shift``, for numbers so different that two
-    tensors do not fit by chance."""
+    """Whether ``result`` equals ``made`` or, up to rounding, ``scale * made + shift``, with enough distinct numbers
+    that this is not by chance."""
     if torch.equal(made, result):
         return True
     eps = torch.finfo(result.dtype).eps

@@ -1,4 +1,4 @@
-"""Counts the lines of a prototype that its process runs, with coverage.py."""
+"""Counts the lines of a prototype that run in its process, with coverage.py."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 @contextmanager
 def lines_of(prototype: Path, folder: Path) -> Iterator[None]:
-    """Count the lines of ``prototype`` that this process runs; ``folder`` gets the data."""
+    """Count the lines of ``prototype`` that this process runs within the context; writes the data into ``folder``."""
     import coverage
 
     counting = coverage.Coverage(
         data_file=str(folder / "data"),
-        data_suffix=True,  # a cell whose worker died gets another one
+        data_suffix=True,  # a cell has several processes if its worker died
         branch=True,
         config_file=False,
         include=[str(prototype)],

@@ -1,4 +1,4 @@
-"""torch's settings for a whole process belong to the application: an op neither relies on them nor changes them."""
+"""torch's process-wide settings, which belong to the application: an op neither relies on them nor changes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 def settings() -> dict[str, str]:
-    """What a call of an op leaves as it is, by name, in words."""
+    """The settings that a call of an op must not change, by name, in words."""
     values = {
         "torch.get_default_dtype()": torch.get_default_dtype(),
         "torch.get_default_device()": torch.get_default_device(),
@@ -30,7 +30,7 @@ def settings() -> dict[str, str]:
 
 @contextlib.contextmanager
 def others(request: dict[str, Any]) -> Iterator[None]:
-    """If the request says so, what is made without a dtype is float64."""
+    """If the request says so, make torch's default dtype float64 within the context."""
     if not request.get("other defaults"):
         yield
         return

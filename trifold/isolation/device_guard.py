@@ -6,13 +6,14 @@ All of torch's memory on GPUs is allocated through it, in a process that install
     with device_guard.armed("end"):
         y = kernel(x)  # the next call that waits for the GPU raises: an illegal memory access was encountered
     for line in device_guard.damage():
-        ...  # what was written on a block's other side
+        ...  # writes on a block's other side
 
-Memory is mapped in granules of 2 MiB. A block ends at addresses without memory (up to 15 bytes before them, since it
-begins at a multiple of 16), or begins there. It starts as NaN in every floating type, and so does the rest of its
-granules: a read of them shows in the values, a write within 64 KiB of the block in :func:`damage`.
+Memory is mapped in granules of 2 MiB. A block ends directly before addresses without memory (or up to 15 bytes before
+them, since it begins at a multiple of 16), or begins directly after them. It is initialised to NaN in every floating
+type, and so is the rest of its granules: results show a read there, and :func:`damage` a write within 64 KiB of the
+block.
 
-compute-sanitizer knows the sizes of allocations itself: for it, :func:`allocate_whole_vectors` guards nothing.
+compute-sanitizer knows the sizes of allocations, so under it :func:`allocate_whole_vectors` guards nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from trifold.isolation.guard import PLACEMENTS, Mode, read_damage
 _LIBRARY = "libtrifold_device_guard.so"
 _MESSAGE_BYTES = 1024
 DRIVER = "libcuda.so.1"
-# A variable of the environment: the op's process is to call allocate_whole_vectors.
+# An environment variable: if set, the op's process calls allocate_whole_vectors.
 WHOLE_VECTORS = "TRIFOLD_WHOLE_VECTORS"
 
 _installed = False
@@ -48,13 +49,13 @@ def _built() -> ctypes.CDLL:
 
 @functools.cache
 def library(driver: str = DRIVER) -> ctypes.CDLL:
-    """The allocator, after it has shown on the first GPU that blocks lie against addresses without memory.
+    """The allocator, after a test on the first GPU that blocks lie next to addresses without memory.
 
     Args:
         driver: the file name of CUDA's driver.
 
     Raises:
-        ToolchainError: it is not built here, there is no driver, or the driver maps no virtual memory.
+        ToolchainError: it was not built, there is no driver, or the driver cannot map virtual memory.
     """
     guard = _built()
     guard.trifold_device_guard_malloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
@@ -74,10 +75,10 @@ def library(driver: str = DRIVER) -> ctypes.CDLL:
 
 
 def install() -> None:
-    """Let torch allocate all memory on GPUs through the guard, until this process ends.
+    """Make torch allocate all memory on GPUs through the guard, until this process ends.
 
     Raises:
-        ToolchainError: see :func:`library`; or torch has used CUDA before, or allocates some other way.
+        ToolchainError: see :func:`library`; or torch has used CUDA before, or its allocator cannot be replaced.
     """
     global _installed
     guard = library()
@@ -93,7 +94,8 @@ def install() -> None:
 
 
 def _take_over(functions: str) -> torch.Tensor:
-    """Let torch allocate through the library's functions ``<functions>_malloc`` and ``_free``; gives a first block."""
+    """Make torch allocate through the library's functions ``<functions>_malloc`` and ``_free``; returns a first
+    block."""
     path = str(installed.find(_LIBRARY))
     try:
         allocator = torch.cuda.memory.CUDAPluggableAllocator(path, f"{functions}_malloc", f"{functions}_free")
@@ -106,10 +108,10 @@ def _take_over(functions: str) -> torch.Tensor:
 
 
 def allocate_whole_vectors() -> None:
-    """Let torch make an allocation of its own for each block on a GPU, of a whole number of 16 bytes.
+    """Make torch allocate each block on a GPU separately, with a multiple of 16 bytes.
 
-    compute-sanitizer 2025.3 counts a copy of 16 bytes that is asked to leave some out (``cp.async`` with a size) as a
-    read of all: at the end of a tensor of 444 bytes that would be an invalid one.
+    compute-sanitizer 2025.3 counts a copy of 16 bytes that leaves some out (``cp.async`` with a size) as a read of all
+    16: at the end of a tensor of 444 bytes it would report it.
 
     Raises:
         ToolchainError: see :func:`install`.
@@ -126,17 +128,18 @@ def is_active() -> bool:
 
 
 def holds(pointer: int) -> bool:
-    """Whether ``pointer`` (``tensor.data_ptr()``, say) lies in a guarded block."""
+    """Whether ``pointer`` (such as ``tensor.data_ptr()``) is in a guarded block."""
     return bool(library().trifold_device_guard_holds(pointer))
 
 
 @contextmanager
 def armed(mode: Mode) -> Iterator[None]:
-    """Place each block that is allocated from now on, by any thread: blocks are guarded outside of it, too.
+    """Choose the placement of blocks that any thread allocates within the context. Outside of it they are guarded as
+    well.
 
     Args:
-        mode: ``end`` places a block's last byte (or one of the 16 there) in front of addresses without memory,
-            ``start`` its first byte after them.
+        mode: ``end`` places a block's last byte (or one of the 16 there) directly before addresses without memory,
+            ``start`` its first byte directly after them.
     """
     library().trifold_device_guard_place(PLACEMENTS[mode])
     yield

@@ -1,6 +1,6 @@
-"""Memory of a GPU that one process shows another, by the driver's interprocess handles.
+"""Memory of a GPU that a process shares with another, by the driver's interprocess handles.
 
-Each block is an allocation of its own: the other process can map it, and nothing of the process's that lies beside it.
+Each block is a separate allocation, so that the other process can map it without other memory of this process.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from torch import Tensor
 
 _MAP_ON_DEMAND = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 _SLEEP = 4  # CU_CTX_SCHED_BLOCKING_SYNC
-_GRANULE = 2 * 2**20  # of a driver's allocation: a smaller one may share its pages
-_MOST_KEPT = 2**30  # bytes that torch may keep for later: other processes need them
+_GRANULE = 2 * 2**20  # of a driver's allocation: smaller ones may share a page
+_MOST_KEPT = 2**30  # bytes that torch may keep cached: other processes need the rest
 
 
 class _Handle(ctypes.Structure):
@@ -24,11 +24,11 @@ class _Handle(ctypes.Structure):
 
 
 class DriverError(RuntimeError):
-    """The driver refused."""
+    """The driver returned an error."""
 
 
 class DeviceBytes:
-    """Device memory as the CUDA array interface shows it to torch, without a copy."""
+    """Device memory, presented to torch by the CUDA array interface, without a copy."""
 
     def __init__(self, pointer: int, count: int) -> None:
         self.__cuda_array_interface__ = {
@@ -47,14 +47,14 @@ class Lent:
 
     Args:
         block: the bytes.
-        in_place: lend the block's own memory, if it is an allocation of its own: the other process can write into it.
-            Otherwise it gets a copy.
+        in_place: lend the block's own memory if it is a separate allocation: the other process can write into it.
+            Otherwise lend a copy.
 
     Attributes:
         handle: for :func:`borrowed`, in hexadecimal digits.
 
     Raises:
-        DriverError: there is no such memory here, or not as much.
+        DriverError: there is not enough memory, or memory cannot be shared.
     """
 
     def __init__(self, block: Tensor, *, in_place: bool = False) -> None:
@@ -63,7 +63,7 @@ class Lent:
             torch.cuda.synchronize()
             if in_place and _is_an_allocation(block):
                 self.handle = _handle_of(ctypes.c_uint64(block.data_ptr()))
-                self._block = block  # lives as long
+                self._block = block  # keeps the memory alive
                 return
             self._allocate(max(block.numel(), _GRANULE))
             try:
@@ -77,7 +77,7 @@ class Lent:
     def _allocate(self, size: int) -> None:
         try:
             _call("cuMemAlloc_v2", ctypes.byref(self._copy), ctypes.c_size_t(size))
-        except DriverError:  # torch may hold what it does not need
+        except DriverError:  # torch may have cached memory that it does not need
             torch.cuda.empty_cache()
             _call("cuMemAlloc_v2", ctypes.byref(self._copy), ctypes.c_size_t(size))
 
@@ -94,7 +94,7 @@ def _handle_of(pointer: ctypes.c_uint64) -> str:
 
 
 def _is_an_allocation(block: Tensor) -> bool:
-    """Whether a block of bytes is all of what the driver has allocated there, but for the rounding of its size."""
+    """Whether a block of bytes is a whole allocation of the driver, up to the rounding of its size."""
     begin, size = ctypes.c_uint64(), ctypes.c_size_t()
     try:
         _call("cuMemGetAddressRange_v2", ctypes.byref(begin), ctypes.byref(size), ctypes.c_uint64(block.data_ptr()))
@@ -105,7 +105,7 @@ def _is_an_allocation(block: Tensor) -> bool:
 
 @contextlib.contextmanager
 def borrowed(handle: str, count: int, device: torch.device) -> Iterator[Tensor]:
-    """``count`` bytes of another process's :class:`Lent`, mapped meanwhile.
+    """``count`` bytes of another process's :class:`Lent`, mapped within the context.
 
     Raises:
         DriverError: they cannot be mapped.
@@ -123,23 +123,23 @@ def borrowed(handle: str, count: int, device: torch.device) -> Iterator[Tensor]:
 
 
 def give_back_what_is_kept() -> None:
-    """Free the GPU's memory that torch caches for later tensors, where it is much: other processes need it."""
+    """Free memory of the GPU that torch has cached, if it is much: other processes need it."""
     if torch.cuda.is_initialized() and torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > _MOST_KEPT:
         torch.cuda.empty_cache()
 
 
 def let_autograd_finish() -> None:
-    """Wait until autograd's thread of a GPU has dropped the objects of the last backward, which it does some time after
-    that has returned."""
+    """Wait until autograd's thread for a GPU has dropped the objects of the last backward, which happens some time
+    after backward returned."""
     if torch.cuda.is_initialized() and not gpu_is_lost():
         torch.ones(1, device="cuda", requires_grad=True).sum().backward()
 
 
 def wait_asleep() -> None:
-    """From now on this process sleeps while it waits for a GPU. To be called before it uses one.
+    """Make this process sleep while it waits for a GPU. Must be called before the GPU is used.
 
-    CUDA's default is to look again and again, where no more processes use the GPU than there are cores. Workers and
-    ops' processes share the GPU, and wait for each other's kernels: they would take the cores from those that compile.
+    CUDA's default is to poll if no more processes use the GPU than there are cores. Workers and ops' processes share
+    the GPU and wait for each other's kernels: polling would keep cores from those that compile.
     """
     with contextlib.suppress(DriverError):
         _call("cuInit", ctypes.c_uint(0))
@@ -152,7 +152,7 @@ def wait_asleep() -> None:
 
 
 def gpu_is_lost() -> bool:
-    """Whether a kernel's fault has ended this process's use of the GPU: every call from then on raises."""
+    """Whether a kernel's fault has ended this process's use of the GPU, after which every call raises."""
     if not torch.cuda.is_initialized():
         return False
     try:

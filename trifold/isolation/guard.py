@@ -1,6 +1,6 @@
 """A guard allocator for the CPU: an access past a tensor's end or before its start ends the process with a report.
 
-The library is preloaded into a process of its own and does nothing there until it is armed::
+The library is preloaded into a separate process, where it does nothing until it is armed::
 
     environment = os.environ | preload_environment()
     subprocess.run([sys.executable, "worker.py"], env=environment)
@@ -9,9 +9,9 @@ The library is preloaded into a process of its own and does nothing there until 
     with armed("end"):
         y = kernel(x)  # SIGSEGV, and one line: trifold guard: write 4 bytes past the end of block 17 (128 bytes)
     for line in damage():
-        ...  # what was written on a block's other side
+        ...  # writes on a block's other side
 
-Each tensor that is allocated while armed has pages of its own, starts as NaN in every floating type, and has only
+Each tensor that is allocated while armed has its own pages, starts as NaN in every floating type, and has only
 its elements' alignment. A tensor's memory means its storage: the gaps of a strided view belong to it.
 """
 
@@ -42,7 +42,7 @@ class Fault:
     """One access outside a block, as the guard reports it.
 
     Attributes:
-        access: ``read``, ``write``, or ``access`` where the machine does not tell.
+        access: ``read``, ``write``, or ``access`` if the processor does not report which.
         side: ``past the end``, ``before the start`` or, in a freed block, ``inside``.
         distance: in bytes from that side; the first byte outside is 1. Inside: from the start, the first byte is 0.
         block: the block's serial number in its process.
@@ -59,7 +59,7 @@ class Fault:
 
     @classmethod
     def parse(cls, line: str) -> Fault | None:
-        """The fault that ``line`` reports, or None where it reports none."""
+        """The fault that ``line`` reports; None if it reports none."""
         match = re.match(
             r"trifold guard: (?P<access>\w+) (?:(?P<outside>\d+) bytes? (?P<side>past the end|before the start)"
             r"|byte (?P<inside>\d+)) of (?P<freed>the freed )?block (?P<block>\d+) \((?P<size>\d+) bytes?\)",
@@ -94,7 +94,7 @@ def _elements(count: int) -> str:
 
 
 def library_path() -> Path:
-    """The library that is to be preloaded.
+    """The library to preload.
 
     Raises:
         ToolchainError: it was not built: trifold is not installed, or this platform has no GNU C library.
@@ -109,7 +109,7 @@ def library_path() -> Path:
 
 
 def preload_environment() -> dict[str, str]:
-    """What to add to a process's environment so that it starts with the guard; empty where there is none."""
+    """Environment variables with which a process starts with the guard; empty if the guard is not available."""
     try:
         library = str(library_path())
     except ToolchainError:
@@ -120,7 +120,7 @@ def preload_environment() -> dict[str, str]:
 
 @functools.cache
 def _preloaded() -> ctypes.CDLL | None:
-    """The guard, where it was preloaded into this process."""
+    """The guard, if it was preloaded into this process."""
     process = ctypes.CDLL(None)
     if not hasattr(process, "trifold_guard_is_active"):
         return None
@@ -147,18 +147,18 @@ def is_active() -> bool:
 
 
 def holds(pointer: int) -> bool:
-    """Whether ``pointer`` (``tensor.data_ptr()``, say) lies in guarded memory; shows that arming had an effect."""
+    """Whether ``pointer`` (such as ``tensor.data_ptr()``) is in guarded memory; shows that arming had an effect."""
     guard = _preloaded()
     return guard is not None and bool(guard.trifold_guard_holds(pointer))
 
 
 @contextmanager
 def armed(mode: Mode) -> Iterator[None]:
-    """Guard each block of 1 byte to 64 MiB that any thread allocates inside; not to be nested.
+    """Guard each block of 1 byte to 64 MiB that any thread allocates within the context; cannot be nested.
 
     Args:
-        mode: ``end`` places a block's last byte in front of inaccessible memory, ``start`` its first byte after it.
-            On the other side, up to a page away, writes show in :func:`damage` and reads do not show.
+        mode: ``end`` places a block's last byte directly before inaccessible memory, ``start`` its first byte directly
+            after it. On the other side, up to a page away, :func:`damage` reports writes, and reads are not detected.
 
     Raises:
         ToolchainError: the guard is not active, or the process may not reserve 64 GiB of addresses.
@@ -178,8 +178,8 @@ def armed(mode: Mode) -> Iterator[None]:
 
 @contextmanager
 def aligned(least: int) -> Iterator[None]:
-    """Tensors that are allocated inside begin at a multiple of ``least`` bytes, a power of two, where the guard is
-    active; torch's own are aligned to 64 bytes on the CPU, and to 512 on a GPU."""
+    """Align tensors that are allocated within the context to ``least`` bytes, a power of two, if the guard is active.
+    torch's own are aligned to 64 bytes on the CPU, and to 512 on a GPU."""
     guard = _preloaded()
     if guard is None:
         yield
@@ -192,9 +192,9 @@ def aligned(least: int) -> Iterator[None]:
 
 
 def damage() -> list[str]:
-    """One line for each canary overwritten since the last call, in blocks that live and in those freed since.
+    """One line for each canary overwritten since the last call, in blocks that exist and in those freed since.
 
-    :meth:`Fault.parse` reads them. Beyond 64 KiB of text the last line counts the rest.
+    :meth:`Fault.parse` reads them. After 64 KiB of text, the last line counts the rest.
 
     Raises:
         ToolchainError: the guard is not active.
@@ -203,7 +203,7 @@ def damage() -> list[str]:
 
 
 def read_damage(check: Callable[[ctypes.Array[ctypes.c_char], int], int]) -> list[str]:
-    """The lines that one of the guards' functions ``check(buffer, size)`` writes; it says how many there are."""
+    """The lines that a guard's function ``check(buffer, size)`` writes; it returns their number."""
     buffer = ctypes.create_string_buffer(_DAMAGE_BYTES + 1)
     count = check(buffer, len(buffer))
     lines = buffer.value.decode().splitlines()

@@ -1,4 +1,4 @@
-"""Memory in the op's process: that of a call's arguments, and what earlier calls have left."""
+"""Memory in the op's process: that of a call's arguments, and what earlier calls left."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from .tensors import Json, bytes_of, storage_key
 
 Key = tuple[int, int]  # of a storage: see storage_key
 
-_LARGE = 2**28  # bytes of a GPU's memory that are given back at once
+_LARGE = 2**28  # bytes of a GPU's memory that are freed at once
 _POISON = 0xFF  # every floating type reads it as nan
 
 
 @dataclass
 class Held:
-    """Memory of earlier calls: a result's, which the judge may read again; or all of a call whose graph is kept.
+    """Memory of earlier calls: a result's, which the judge may read again; or all memory of a call whose graph is kept.
 
     Attributes:
-        tensors: one of each storage, which is filled with nan when this is released.
+        tensors: one for each storage, which is filled with nan when this is released.
         arguments: those of them that the judge sent.
-        outputs, inputs: of the graph; none where no gradient was asked for.
+        outputs, inputs: of the graph; empty for a call without gradients.
     """
 
     tensors: list[Tensor]
@@ -35,7 +35,7 @@ class Held:
 
 
 class Memory:
-    """Arguments lie elsewhere in each call, and what is released is filled with nan.
+    """Puts the arguments of each call at other addresses, and fills what is released with nan.
 
     Attributes:
         calls: those that are held, by number.
@@ -43,7 +43,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.calls: dict[int, Held] = {}
-        self._keys: dict[int, list[Key]] = {}  # of what is held, by number, as they were then
+        self._keys: dict[int, list[Key]] = {}  # of what is held, by number, with the keys at that time
         self._holders: Counter[Key] = Counter()
         self._results: dict[int, Tensor] = {}
         self._numbers: dict[Key, int] = {}  # of results
@@ -56,7 +56,7 @@ class Memory:
         return self._results[number]
 
     def hold_result(self, owner: Tensor) -> int:
-        """The number of a result's memory; that of an earlier result where it is the same memory."""
+        """The number of a result's memory; that of an earlier result if they share memory."""
         key = storage_key(owner)
         if key not in self._numbers:
             self._numbers[key] = self._number([owner])
@@ -69,14 +69,15 @@ class Memory:
         return number
 
     def _number(self, tensors: Iterable[Tensor]) -> int:
-        """A number for what keeps the tensors' storages."""
+        """A new number for tensors whose storages are kept."""
         number, self._next = self._next, self._next + 1
         self._keys[number] = [storage_key(tensor) for tensor in tensors]
         self._holders.update(self._keys[number])
         return number
 
     def release(self, numbers: list[int]) -> None:
-        """Forget calls and results; memory that no other one has is filled with nan: who kept it kept nothing."""
+        """Forget calls and results. Memory that no other call or result uses is filled with nan, so that an op that
+        kept it has nothing."""
         gone: list[Tensor] = []
         for number in numbers:
             if number in self.calls:
@@ -93,13 +94,13 @@ class Memory:
                 bytes_of(tensor).fill_(_POISON)
         large = any(tensor.is_cuda and tensor.untyped_storage().nbytes() >= _LARGE for tensor in gone)
         gone.clear()
-        if large:  # other processes need it: torch would keep it for a block of the very size
+        if large:  # other processes need it: torch would cache it for a block of the same size
             torch.cuda.empty_cache()
 
     def storages(self, incoming: Arena, places: list[Json], *, same_place: bool) -> list[torch.UntypedStorage]:
-        """Fresh memory with the arguments' bytes, elsewhere than the last call's; or the very memory of that call.
+        """Memory with the arguments' bytes: fresh, at other addresses than the last call's; or the last call's own.
 
-        With ``same_place`` the bytes change as a kernel would change them: no version counts it.
+        With ``same_place``, the bytes change as a kernel would change them: without a change of the version counters.
         """
         sizes = [(place["bytes"], place["device"]) for place in places]
         before = [(t.untyped_storage().nbytes(), str(t.device)) for t in self._same_place]
@@ -113,10 +114,10 @@ class Memory:
         return [tensor.untyped_storage() for tensor in self._same_place]
 
     def _shuffle_addresses(self) -> None:
-        """Take some memory of the sizes that small tensors have, so that what comes next lies elsewhere."""
+        """Allocate some memory of the sizes of small tensors, so that the next ones get other addresses."""
         self._ballast = self._ballast[-6:]
         self._ballast.append(torch.empty(64 * (1 + (7 * self._next) % 29), dtype=torch.uint8))
 
     def forget_place(self) -> None:
-        """Give back the memory of the last call's arguments."""
+        """Free the memory of the last call's arguments."""
         self._same_place = []

@@ -1,18 +1,18 @@
-"""Workers and ops' processes that start at once: a process that has imported all that they need forks each of them.
+"""Forks workers and ops' processes from a process that has already imported all modules that they need.
 
-Most of what a worker of a small op does is to import torch, Numba and what opcheck and torch.compile need: 3 s of
-processor time, spent once for all cells of a run::
+Without it, a worker of a small op spends most of its time on imports: torch, Numba, and the modules of opcheck and
+torch.compile take 3 s of processor time, which is spent once for all cells of a run::
 
     with nursery.opened():
         verify(...)  # and another one
 
-There are two such processes. The first has imported what runs an op and forks ops' processes; the second is forked from
-it, has imported the verification as well, and forks workers. So no op finds the verification in its own process.
+There are two such processes. The first imports what runs an op, and forks ops' processes. The second is forked from it,
+also imports the verification, and forks workers. So an op's process never contains the verification.
 
-There are two for each set of variables that Python's packages read when they are imported: for the CPU, where no GPU is
-to be seen, and for prototypes and for ports on a GPU. A process that was forked cannot use CUDA if its parent did. So
-those for a GPU tell torch to look for one by its management library, and try whether a process that they fork can use
-it. Where they cannot serve, a worker is a fresh process, as without them.
+There is such a pair for each kind of worker, by the environment variables that packages read when they are imported:
+for the CPU, where GPUs are hidden, for prototypes on a GPU and for ports on a GPU. A forked process cannot use CUDA if
+its parent did. So the pairs for a GPU make torch detect it by its management library, and test whether a process that
+they fork can use it. If not, workers are fresh processes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from typing import IO, Any, NoReturn
 from trifold.build import script
 from trifold.cells import CellName
 
-# Read when they are needed, and not by a process that starts: a worker has its own.
+# Variables that are read when they are needed, and not when a process starts: each worker gets its own.
 _READ_LATE = frozenset(
     {
         "CUDA_LAUNCH_BLOCKING",
@@ -47,9 +47,9 @@ _READ_LATE = frozenset(
         "TRIFOLD_KERNEL_SECONDS",
     }
 )
-# What tells one kind of worker from another.
+# Variables that distinguish the kinds of workers.
 _KINDS = ("CUDA_VISIBLE_DEVICES", "NUMBA_ENABLE_CUDASIM")
-# What runs an op, in the course of all checks.
+# Modules that run an op, in all checks together.
 _OF_OPS = (
     "trifold.isolation.server",
     "numba.cuda",
@@ -59,7 +59,7 @@ _OF_OPS = (
     "torch.testing",
     "torch.utils.cpp_extension",
 )
-# Has torch.cuda.is_available() ask the management library, which leaves a process as it was: CUDA itself does not.
+# Makes torch.cuda.is_available() ask the management library, which unlike CUDA leaves the process able to fork.
 _ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -69,9 +69,9 @@ class Forked:
     """A worker that was forked.
 
     Attributes:
-        pid: of the worker, which leads a group of its own.
-        status: tells how it ended.
-        ended: what it told.
+        pid: of the worker, which leads its own process group.
+        status: a pipe that reports the worker's exit status.
+        ended: the exit status, once it has been read.
     """
 
     pid: int
@@ -79,16 +79,16 @@ class Forked:
     ended: list[int] = field(default_factory=list)
 
     def wait(self) -> int:
-        """How it ended, as ``subprocess.Popen.wait`` says it; also the second time."""
+        """Wait for its end; returns the exit status as ``subprocess.Popen.wait`` does. Can be called again."""
         if not self.status.closed:
             with self.status:
                 told = self.status.readline()
-            self.ended.append(int(told) if told else -signal.SIGKILL)  # whoever waited for it was killed, too
+            self.ended.append(int(told) if told else -signal.SIGKILL)  # the process that waited for it was killed, too
         return self.ended[0]
 
 
 class Nursery:
-    """The process that forks workers. It starts when it is first needed, and ends when this process does."""
+    """The process that forks workers. It is started on first use, and ends when this process does."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -96,7 +96,7 @@ class Nursery:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, worker: str, job: str, environment: Mapping[str, str], events: int, output: int) -> Forked | None:
-        """A worker that was told ``job``; None where it must be a fresh process.
+        """Fork a worker for ``job``; None if it must be a fresh process.
 
         Args:
             worker: the module whose ``work(job, events)`` it calls; the same for all workers.
@@ -122,7 +122,7 @@ class Nursery:
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 env={_ASK_NVML: "1", **environment},
-                start_new_session=True,  # Ctrl-C is for this process, which ends the workers itself
+                start_new_session=True,  # so that Ctrl-C reaches only this process, which ends the workers
             )
 
     def close(self) -> None:
@@ -132,14 +132,14 @@ class Nursery:
 
 
 class Nurseries:
-    """A :class:`Nursery` for each kind of worker, of which the first one of that kind sets the environment."""
+    """A :class:`Nursery` for each kind of worker; the first worker of a kind sets the environment."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._of_kind: dict[tuple[str | None, ...], Nursery] = {}
 
     def start(self, worker: str, job: str, environment: Mapping[str, str], events: int, output: int) -> Forked | None:
-        """:meth:`Nursery.start` of the kind's own."""
+        """:meth:`Nursery.start` of the worker's kind."""
         with self._lock:
             kind = tuple(environment.get(name) for name in _KINDS)
             nursery = self._of_kind.setdefault(kind, Nursery())
@@ -155,8 +155,8 @@ _open: list[Nurseries] = []
 
 @contextlib.contextmanager
 def opened() -> Iterator[None]:
-    """Workers that start within are forked."""
-    if _open:  # by whoever runs this
+    """Workers that start within the context are forked."""
+    if _open:  # already opened by the caller
         yield
         return
     _open.append(Nurseries())
@@ -167,13 +167,13 @@ def opened() -> Iterator[None]:
 
 
 def opened_for(cells: Iterable[CellName]) -> contextlib.AbstractContextManager[None]:
-    """:func:`opened` where it is worth its time: for two cells of one kind, as on the CPU, and for more of any."""
+    """:func:`opened` if it saves time: for two cells of one kind, as on the CPU, or for more of any kind."""
     devices = [cell.device for cell in cells]
     return opened() if len(devices) > 2 or devices == ["cpu", "cpu"] else contextlib.nullcontext()
 
 
 def start(worker: str, job: str, environment: Mapping[str, str], events: int, output: int) -> Forked | None:
-    """:meth:`Nurseries.start` of those that are open; None where none are."""
+    """:meth:`Nurseries.start` of the open nurseries; None if none are open."""
     return _open[0].start(worker, job, environment, events, output) if _open else None
 
 
@@ -186,12 +186,12 @@ def _late(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _ask(requests: socket.socket, request: dict[str, Any], descriptors: Sequence[int]) -> Forked | None:
-    """A process for a request; None where nobody serves. The last descriptor is where it prints."""
+    """Request a process; returns None if no nursery serves. The last descriptor is for what it prints."""
     read, write = os.pipe()
     status = open(read, "rb", buffering=0)  # noqa: SIM115 -- Forked.wait closes it
     try:
         socket.send_fds(requests, [json.dumps({**request, "folder": os.getcwd()}).encode()], [*descriptors, write])
-    except OSError:  # it was killed
+    except OSError:  # the process that forks was killed
         status.close()
         return None
     finally:
@@ -205,16 +205,16 @@ def _ask(requests: socket.socket, request: dict[str, Any], descriptors: Sequence
 
 # ------------------------------------------------------------------------------------------------------- in a worker
 
-_ops: list[socket.socket] = []  # where a worker asks for its op's process
+_ops: list[socket.socket] = []  # the socket on which a worker requests its op's process
 
 
 def start_op(
     setup: dict[str, Any], environment: Mapping[str, str], connection: int, incoming: int, outgoing: int, output: int
 ) -> Forked | None:
-    """The process of an op, forked; None where it must be a fresh one.
+    """Fork the process of an op; returns None if it must be a fresh process.
 
     Args:
-        setup: of :class:`trifold.isolation.server.Setup`, but for its descriptors.
+        setup: the fields of :class:`trifold.isolation.server.Setup`, without its descriptors.
         environment: of the process.
         connection, incoming, outgoing, output: file descriptors.
     """
@@ -228,7 +228,7 @@ def start_op(
 
 
 def _serve(requests: socket.socket, work: Callable[[dict[str, Any], Sequence[int]], None]) -> None:
-    gc.freeze()  # what is never collected is never copied
+    gc.freeze()  # objects that are never collected stay in pages that forked processes share
     while True:
         request, descriptors, _, _ = socket.recv_fds(requests, 1 << 20, 8)
         if not request:
@@ -244,7 +244,7 @@ def _serve(requests: socket.socket, work: Callable[[dict[str, Any], Sequence[int
 
 
 def _reap(options: int) -> None:
-    """Take note of children that have ended: those that wait for a worker."""
+    """Reap children that have ended: the processes that wait for a worker."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, options) != (0, 0):
             pass
@@ -273,7 +273,7 @@ def _work(
     status: int,
     work: Callable[[dict[str, Any], Sequence[int]], None],
 ) -> NoReturn:
-    os.setsid()  # so that a hung worker goes with its compilers
+    os.setsid()  # so that a hung worker can be killed together with its compilers
     os.write(status, f"{os.getpid()}\n".encode())
     os.close(status)
     *given, output = descriptors
@@ -309,24 +309,24 @@ def _be_op(request: dict[str, Any], descriptors: Sequence[int]) -> None:
 
 
 def _import(names: Iterable[str]) -> None:
-    """Without collection of garbage, which is a quarter of the time: what modules make stays."""
+    """Import modules, without garbage collection, which takes a quarter of the time: modules stay alive."""
     gc.disable()
     for name in names:
-        with contextlib.suppress(ImportError):  # the worker says what it lacks
+        with contextlib.suppress(ImportError):  # a worker that needs it reports that it is missing
             importlib.import_module(name)
     gc.enable()
 
 
 @functools.cache
 def _of_gpu() -> bool:
-    """Whether what is forked here may use a GPU: for the processes that fork, and what they fork knows it from them."""
+    """Whether processes that are forked here may use a GPU. Cached before forking, so that they need not ask."""
     import torch
 
     return os.environ.get("CUDA_VISIBLE_DEVICES") != "" and torch.cuda.is_available()
 
 
 def _require_usable_gpu() -> None:
-    """End this process where one that it forks cannot use the GPU, since something here did."""
+    """End this process if a process that it forks cannot use the GPU, because an import here has initialised CUDA."""
     if not _of_gpu():
         return
     import torch
@@ -344,7 +344,7 @@ def _serve_both(workers: socket.socket, worker: str) -> None:
     os.environ.pop("LD_PRELOAD", None)  # the guard is for ops, not for the compilers that they start
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # where no op can be forked, no worker is
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # workers must not be forked where ops cannot be
         ours.close()
         _ops.append(theirs)
         _import([worker])
@@ -359,7 +359,7 @@ def _serve_both(workers: socket.socket, worker: str) -> None:
 
 
 if __name__ == "__main__":
-    # As a module of its own name: what is forked from here imports it again.
+    # Imported under its own name, as forked processes do, so that its state exists once.
     from trifold.isolation import nursery
 
     with socket.socket(fileno=int(sys.argv[1])) as given:

@@ -1,8 +1,8 @@
 """The process that runs an op: ``python -m trifold.isolation.server SETUP``.
 
-It loads what :func:`trifold.load` loads, answers requests over a socket, and holds no reference, no exact result and no
-module of the verification. In the prototype's file the function ``reference`` raises. What is asked for stands in
-:class:`Server`, a method each.
+It loads what :func:`trifold.load` loads and answers requests over a socket. It contains no reference, no exact result
+and no module of the verification: in the prototype's file the function ``reference`` raises. Each request is a method
+of :class:`Server`.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from .memory import Held, Memory
 from .source import without_reference
 from .tensors import Json, Packed, Unpacking, bytes_of_storage, flattened, tensors_in
 
-_GPU_ALIGNMENT = 512  # bytes, of what torch's allocator for GPUs gives
+_GPU_ALIGNMENT = 512  # bytes; the alignment of torch's allocator for GPUs
 _GUARDED_BYTES = 64 * 2**20  # larger blocks are not guarded on the CPU
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What an op's process is told when it starts.
+    """The settings with which an op's process starts.
 
     Attributes:
         connection, incoming, outgoing: file descriptors: of the socket, and of the arenas for arguments and results.
         coverage: the folder for counts of the lines that run; None: nothing is counted.
-        guarded: all memory of GPUs is guarded (:mod:`trifold.isolation.device_guard`).
+        guarded: guard all memory of GPUs (:mod:`trifold.isolation.device_guard`).
     """
 
     workspace: str
@@ -70,7 +70,8 @@ class Setup:
 
 
 class Server:
-    """Answers requests. Each method named ``do_<request>`` takes the request and returns the reply's own part."""
+    """Answers requests. Each method named ``do_<request>`` handles one kind, and returns that kind's part of the
+    reply."""
 
     def __init__(self, setup: Setup, channel: Channel) -> None:
         self.setup, self.channel = setup, channel
@@ -81,14 +82,14 @@ class Server:
         self._implementations: dict[str, Implementation] = {}
         self._compiled: Callable[..., Any] | None = None
         self.memory = Memory()
-        self._computed: Computed | None = None  # of the last call that was recorded
+        self._computed: Computed | None = None  # record of the last recorded call
         self.guard = device_guard if setup.device == "cuda" else guard
         self._why_unguarded = _guard_gpus() if setup.guarded else ""
 
     # ------------------------------------------------------------------------------------------------ what is run
 
     def implementation(self, form: str = "plain") -> Implementation:
-        """The op's implementation: ``plain``, or of a port also ``checked``, ``gpu paths`` or ``jittered``."""
+        """The op's implementation: ``plain``, or for a port also ``checked``, ``gpu paths`` or ``jittered``."""
         if form not in self._implementations:
             if self.setup.implementation == "prototype":
                 self._implementations[form] = load_prototype(self.files, self.setup.device, without_reference)
@@ -105,7 +106,7 @@ class Server:
         return self._implementations[form]
 
     def function(self, form: str) -> Callable[..., Any]:
-        """The op's public function: as it is, of another build, or under ``torch.compile(fullgraph=True)``."""
+        """The op's public function: plain, of another build, or under ``torch.compile(fullgraph=True)``."""
         if form != "compiled":
             return self.implementation(form).function
         if self._compiled is None:
@@ -116,7 +117,7 @@ class Server:
     # --------------------------------------------------------------------------------------------------- requests
 
     def do_load(self, request: Json) -> Json:
-        """Load, and (with ``build``) build; says which operators there are."""
+        """Load the op, and (with ``build``) build it; returns the names of its operators."""
         _read_kernel_seconds()
         maps = self._try_mapping(request)
         form = request.get("form", "plain")
@@ -134,7 +135,8 @@ class Server:
         }
 
     def _try_mapping(self, request: Json) -> bool:
-        """Whether memory of the GPU that the judge has lent for a trial can be mapped; then it can map this one's."""
+        """Whether a block that the judge lent for a test can be mapped; then the judge can map this process's memory as
+        well."""
         try:
             for place in request["storages"]:
                 with self.channel.incoming.reading(place):
@@ -168,8 +170,11 @@ class Server:
         return reply | self.checking.told(found)
 
     def do_backward(self, request: Json) -> Json:
-        """Gradients of what a call or an earlier backward has left; ``outer`` has None where no gradient comes. An
-        upstream gradient that requires none is a constant, as in a gradient penalty."""
+        """Gradients of a call or of an earlier backward, for the upstream gradients ``outer``, of which some may be
+        None.
+
+        An upstream gradient that requires no gradient is a constant, as in a gradient penalty.
+        """
         held = self.memory.calls[request["handle"]]
         storages, _ = self._receive(request)
         with self._guarded(request), self._aligned(request), self.checking.watching(request["schedules"]) as found:
@@ -179,7 +184,7 @@ class Server:
             given = [value for value in outer if value is not None]
             inputs = [value for value in held.inputs if value.requires_grad]
             pairs = [(o, g) for o, g in zip(held.outputs, outer, strict=True) if g is not None]
-            if not pairs:  # undefined gradients alone, as an output that nothing depends on gives them
+            if not pairs:  # all upstream gradients are undefined, as for an output that nothing depends on
                 undefined: Any = torch._C._functions.UndefinedGrad
                 pairs = [(undefined()(o), torch.zeros_like(o)) for o in held.outputs]
             self._set_jitter(request)
@@ -194,22 +199,22 @@ class Server:
                     allow_unused=True,
                 )
             by_input = dict(zip(map(id, inputs), found_grads, strict=True))
-            grads = tuple(by_input.get(id(value)) for value in held.inputs)  # of a constant upstream gradient: None
+            grads = tuple(by_input.get(id(value)) for value in held.inputs)  # None for a constant upstream gradient
             after = Held([*held.tensors, *owners], owners, inputs=[*held.inputs, *given] if create_graph else [])
             reply = self._answer(grads, after, owners, [], request)
         reply["copied"] = _sources(computed, grads)
         return reply | self.checking.told(found)
 
     def do_read(self, request: Json) -> Json:
-        """The bytes of results that are held."""
+        """The current bytes of results that are held."""
         packed = Packed()
         for number in request["results"]:
             packed.number(self.memory.result(number))
         return {"storages": packed.write(self.channel.outgoing)[0]}
 
     def do_branches(self, request: Json) -> Json:
-        """How often each kernel was launched since this process began: of the port's library, or of the prototype. And
-        which choices the library lacks, see :class:`trifold.build.library.Manifest`."""
+        """The number of launches of each kernel in this process: of the port's library, or of the prototype. Also the
+        choices that the library lacks, see :class:`trifold.build.library.Manifest`."""
         implementation = self.implementation(request.get("form", "plain"))
         library = implementation.kernels(self.setup.device)
         if library is not None:
@@ -218,11 +223,11 @@ class Server:
         return {"launches": beside.prototype_launches(self.files, self.setup.device), "left out": {}}
 
     def do_settings(self, request: Json) -> Json:
-        """torch's settings for the whole process: before the op was loaded, and now."""
+        """torch's process-wide settings: before the op was loaded, and now."""
         return {"before": self._settings, "now": defaults.settings()}
 
     def do_settle(self, request: Json) -> Json:
-        """Give the GPU's memory back that is only kept; says which GPU is current."""
+        """Free cached memory of the GPU; returns the number of the current GPU."""
         self.memory.forget_place()
         self.channel.outgoing.release()
         let_autograd_finish()
@@ -230,7 +235,7 @@ class Server:
         return {"current": torch.cuda.current_device()}
 
     def do_beside(self, request: Json) -> Json:
-        """One of the requests that can only be met where the op is: see :mod:`trifold.isolation.beside`."""
+        """Run a test that must run in this process: see :mod:`trifold.isolation.beside`."""
         storages, generators = self._receive(request)
         made = self.memory.storages(self.channel.incoming, storages, same_place=False)
         args, kwargs = Unpacking(made.__getitem__, generators.__getitem__).value(
@@ -247,7 +252,7 @@ class Server:
     def _answer(
         self, result: Any, held: Held, owners: list[Tensor], generators: list[torch.Generator], request: Json
     ) -> Json:
-        """The results' bytes, and those that the arguments have now."""
+        """A reply with the results' bytes, and the arguments' bytes after the call."""
         values, structure = flattened(result)
         packed = Packed()
         for owner in owners:
@@ -258,7 +263,7 @@ class Server:
         written = [self.checking.written(owner) for owner in packed.owners] if request.get("record") else []
         storages, extra = packed.write(self.channel.outgoing, [*own, *states, *written])
         held.outputs = [v for v in values if isinstance(v, Tensor) and v.requires_grad]
-        if held.outputs:  # what is saved for backward may be a result
+        if held.outputs:  # tensors saved for backward may be results
             held.tensors = [*held.tensors, *packed.owners]
         results = {}
         for number, owner in enumerate(packed.owners[len(owners) :], start=len(owners)):
@@ -322,7 +327,7 @@ class Server:
 
     @contextlib.contextmanager
     def _guarded(self, request: Json) -> Iterator[None]:
-        """Memory is guarded as it is asked for; where a kernel faults on a GPU, the error names it."""
+        """Within the context, memory is guarded as requested; an error for a fault on a GPU names the kernel."""
         if not request.get("guard"):
             yield
             return
@@ -333,18 +338,19 @@ class Server:
         except Exception as error:
             if not gpu_is_lost():
                 raise
-            # Launches wait for their kernel in this process: no other one was launched after it.
+            # In this process, launches wait for their kernel: the last one launched is the one that faulted.
             after = self._port_launches()
             kernels = [name for name, count in after.items() if count > before.get(name, 0)]
             raise RuntimeError(f"{first_lines(error)}, in {_either(kernels or beside.kernels_in(error))}") from error
 
     def _aligned(self, request: Json) -> contextlib.AbstractContextManager[None]:
-        """Where the CPU runs a GPU's kernels, tensors begin as they do there: sums may depend on lines of memory."""
+        """Where the CPU runs a GPU's kernels, align tensors as on a GPU: a kernel's sums may depend on the
+        alignment."""
         of_gpu = request["form"] == "gpu paths" or (self.setup.device == "cpu" and gpu_paths())
         return guard.aligned(_GPU_ALIGNMENT) if of_gpu else contextlib.nullcontext()
 
     def _port_launches(self) -> dict[str, int]:
-        """How often each kernel of a port on a GPU was launched."""
+        """The number of launches of each kernel of a port on a GPU."""
         if (self.setup.implementation, self.setup.device) != ("port", "cuda"):
             return {}
         library = self.implementation().kernels("cuda")
@@ -360,7 +366,7 @@ class Server:
         return not self.guard.holds(storage.data_ptr())
 
     def _record(self, request: Json) -> None:
-        """Note which memory the op's kernels write, where that is asked for."""
+        """Record which memory the op's kernels write, if requested."""
         if request.get("record"):
             port = self.setup.implementation == "port"
             library = self.implementation(request["form"]).kernels("cpu") if port else None
@@ -368,7 +374,7 @@ class Server:
 
     @contextlib.contextmanager
     def _computing(self, request: Json, owners: list[Tensor], before: Computed | None) -> Iterator[Computed | None]:
-        """Keeps what others than kernels compute meanwhile, where that is asked for."""
+        """Within the context, record what computes tensors other than kernels, if requested."""
         self._computed = None
         if not request.get("record"):
             yield None
@@ -379,7 +385,7 @@ class Server:
 
 
 def _sources(computed: Computed | None, result: Any) -> list[str]:
-    """For each result who computed the same numbers meanwhile; empty where nobody but kernels did."""
+    """For each result, what other than a kernel computed its numbers; empty if only kernels did."""
     if computed is None:
         return []
     values, _ = flattened(result)
@@ -400,35 +406,36 @@ def _mode(name: str) -> contextlib.AbstractContextManager[Any]:
 
 
 def error_of(error: BaseException) -> Json:
-    """An exception as JSON: the names of its types, its words, and what the engine found."""
+    """An exception as JSON: the names of its types, its message, and the engine's findings."""
     kinds = [kind.__name__ for kind in type(error).__mro__ if kind not in (object, BaseException)]
     findings = [finding.to_json() for finding in error.findings] if isinstance(error, KernelFault) else []
     return {"kinds": kinds, "message": str(error), "findings": findings, "ours": isinstance(error, TrifoldError)}
 
 
 def _either(kernels: list[str]) -> str:
-    """Names of kernels, one of which is meant."""
+    """Names of kernels, one of which is the right one, in words."""
     return " or ".join(kernels) or "a kernel that is not known"
 
 
 def first_lines(error: BaseException) -> str:
-    """What an error of CUDA says, without the advice of how to debug it."""
+    """The message of an error of CUDA, without its advice on debugging."""
     return str(error).partition("Search for")[0].partition("CUDA kernel errors might")[0].strip()
 
 
 def serve(server: Server) -> None:
-    """Answer until the judge ends."""
+    """Answer requests until the judge closes the connection."""
     while True:
         try:
             request = server.channel.receive()
         except Closed:
             return
-        server.channel.outgoing.release()  # the judge has read the last reply; it may have been lent what is freed next
+        # the judge has read the last reply; release its memory before the next call frees tensors that were lent
+        server.channel.outgoing.release()
         server.memory.release(request["release"])
         reply: Json
         try:
             reply = getattr(server, f"do_{request['request']}")(request)
-        except BaseException as error:  # SystemExit and KeyboardInterrupt too: the judge decides what they mean
+        except BaseException as error:  # also SystemExit and KeyboardInterrupt: the judge decides what they mean
             reply = {"error": error_of(error)}
             if gpu_is_lost():
                 reply["lost"] = first_lines(error)
@@ -440,24 +447,24 @@ def serve(server: Server) -> None:
 
 
 def work(setup: Setup) -> None:
-    """Be the op's process."""
+    """Run as the op's process until the judge closes the connection."""
     faulthandler.enable()
     if os.environ.pop(device_guard.WHOLE_VECTORS, ""):
-        with contextlib.suppress(ToolchainError):  # torch allocates, of the very size
+        with contextlib.suppress(ToolchainError):  # without the guard, torch allocates as usual
             device_guard.allocate_whole_vectors()
     warnings.simplefilter("ignore")
     connection = socket.socket(fileno=setup.connection)
     channel = Channel(connection, outgoing=Arena(setup.outgoing), incoming=Arena(setup.incoming))
-    channel.outgoing.in_place = True  # the judge changes nothing
+    channel.outgoing.in_place = True  # the judge does not write into the op's memory
     if setup.device == "cuda":
         wait_asleep()
     with _counting(setup):
         serve(Server(setup, channel))
-    let_autograd_finish()  # where it needs Python's lock while the interpreter ends, the process aborts
+    let_autograd_finish()  # if it needs Python's lock while the interpreter ends, the process aborts
 
 
 def _guard_gpus() -> str:
-    """Guard all memory of GPUs in this process; why it cannot be, or nothing."""
+    """Guard all memory of GPUs in this process; returns why that is impossible, or ""."""
     try:
         device_guard.install()
     except ToolchainError as error:
@@ -466,14 +473,14 @@ def _guard_gpus() -> str:
 
 
 def _read_kernel_seconds() -> None:
-    """Take the limit for a kernel, which the verification sets, out of the environment: an op could look for it."""
+    """Remove the limit for a kernel, which the verification sets, from the environment, where an op could detect it."""
     if KERNEL_SECONDS in os.environ:
         prepare()
         del os.environ[KERNEL_SECONDS]
 
 
 def _counting(setup: Setup) -> contextlib.AbstractContextManager[None]:
-    """Counts the lines of a prototype, if that was asked for. A port's library counts by itself."""
+    """Counts the lines of a prototype within the context, if requested. A port's library counts by itself."""
     if setup.coverage is None or setup.implementation == "port":
         return contextlib.nullcontext()
     from trifold.isolation.counting import lines_of
@@ -482,6 +489,6 @@ def _counting(setup: Setup) -> contextlib.AbstractContextManager[None]:
 
 
 if __name__ == "__main__":
-    os.environ.pop("LD_PRELOAD", None)  # the guard is for this process, not for the compilers that it starts
+    os.environ.pop("LD_PRELOAD", None)  # the guard is for this process, not for compilers that it starts
     given: Any = json.loads(sys.argv[1])
     work(Setup(**given))

@@ -1,6 +1,7 @@
-"""A prototype's file is two things: kernels, which the op's process runs, and the reference, which the judge runs.
+"""Splits a prototype's file into the kernels, which run in the op's process, and the reference, which runs in the
+judge.
 
-Each gets its own part of the file, with the lines where they stand.
+Both keep the line numbers of the file.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ def without_reference(path: Path) -> CodeType:
 def reference_alone(path: Path) -> CodeType:
     """Only ``reference`` and what it uses: imports, functions, classes and assignments at the top of the file.
 
-    No other statement of the file runs, so that what the op does when it is imported does not happen to its judge.
+    No other statement of the file runs, so that code that the op runs when it is imported does not run in its judge.
 
     Raises:
-        WorkspaceError: it uses a kernel or another form of the op, and would agree with these whatever they compute.
+        WorkspaceError: the reference uses a kernel or another form of the op, with which it would always agree.
     """
     tree = _parsed(path)
     binding: dict[str, list[ast.stmt]] = {}
@@ -72,7 +73,7 @@ def _compiled(tree: ast.Module, path: Path) -> CodeType:
 
 
 def _other_form(node: ast.stmt) -> str:
-    """The kernel that a statement defines, or ``trifold.load`` where it names that; else empty."""
+    """The name of the kernel that a statement defines, or ``trifold.load`` if it uses that; else empty."""
     match node:
         case ast.FunctionDef(name=name, decorator_list=decorators):
             # @cuda.jit, @cuda.jit(...), @jit
@@ -105,7 +106,7 @@ def _bound(node: ast.stmt) -> Iterator[str]:
 
 
 def _used(node: ast.stmt) -> set[str]:
-    """The names of the file that a statement at its top uses; a function's own variables are none."""
+    """The file's global names that a top-level statement uses, without a function's local variables."""
     if isinstance(node, ast.Import | ast.ImportFrom):
         return set()
     tables = [symtable.symtable(ast.unparse(node), "", "exec")]
@@ -119,7 +120,7 @@ def _used(node: ast.stmt) -> set[str]:
 
 
 def _only(node: ast.stmt, names: set[str]) -> ast.stmt:
-    """An import without the names that nobody uses: Numba is slow to import, and the judge needs none."""
+    """An import reduced to ``names``: Numba is slow to import, and the judge does not need it."""
     if isinstance(node, ast.Import | ast.ImportFrom) and getattr(node, "module", "") != "__future__":
         node.names = [alias for alias in node.names if (alias.asname or alias.name.partition(".")[0]) in names]
     return node

@@ -1,7 +1,7 @@
-"""Arguments and results as JSON: a tensor is a view of a storage, whose bytes lie in an arena.
+"""Arguments and results as JSON: a tensor is described as a view of a storage, whose bytes are in an arena.
 
-Two tensors that share a storage here share one there, so that aliases, overlaps and results in the memory of an
-argument stay what they are.
+Tensors that share a storage in one process share one in the other, so that aliases, overlaps and results in the memory
+of an argument are preserved.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Json = Any
 
 
 def bytes_of(tensor: Tensor) -> Tensor:
-    """All bytes of a tensor's storage, as a tensor of its device that shares its memory."""
+    """All bytes of a tensor's storage, as a tensor on its device that shares its memory."""
     return bytes_of_storage(tensor.untyped_storage())
 
 
@@ -28,7 +28,7 @@ def bytes_of_storage(storage: torch.UntypedStorage) -> Tensor:
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
-    """Those among lists, tuples and dicts of any depth, in order."""
+    """The tensors within nested lists, tuples and dicts, in order."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, dict):
@@ -40,11 +40,11 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 @dataclass
 class Packed:
-    """Storages that go into one message.
+    """The storages of one message.
 
     Attributes:
         owners: one tensor of each storage, in the order of their numbers.
-        generators: that are arguments.
+        generators: generators among the arguments.
     """
 
     owners: list[Tensor] = field(default_factory=list)
@@ -64,7 +64,8 @@ class Packed:
         return storage_key(tensor) in self._numbers
 
     def pack(self, value: Any) -> Json:
-        """``value`` as JSON: a tensor, a generator, a dtype, a list, a tuple, or what JSON knows itself.
+        """``value`` as JSON: a tensor, a generator, a dtype, a device, a list, a tuple, a dict, or a value that JSON
+        has itself.
 
         Raises:
             TypeError: it is none of them.
@@ -87,20 +88,20 @@ class Packed:
                 return {"complex": [value.real.hex(), value.imag.hex()]}
             case list():
                 return {"list": [self.pack(one) for one in value]}
-            case tuple():  # a torch.Size, too
+            case tuple():  # including torch.Size
                 return {"tuple": [self.pack(one) for one in value]}
             case dict():
                 return {"dict": {str(name): self.pack(one) for name, one in value.items()}}
         raise TypeError(f"a {type(value).__name__} cannot be sent to the op's process")
 
     def write(self, arena: Arena, extra: list[Tensor] | None = None) -> tuple[list[Json], list[Json]]:
-        """Copy all storages, and the ``extra`` bytes, into an arena; says where each lies."""
+        """Copy all storages, and the ``extra`` bytes, into an arena; returns the place of each."""
         places = arena.write([*map(bytes_of, self.owners), *(extra or [])])
         return places[: len(self.owners)], places[len(self.owners) :]
 
 
 def flattened(result: Any) -> tuple[list[Any], Json]:
-    """What a function gave, without the tuples and lists around it, and as JSON how it was made up of them."""
+    """The values of a result without nesting, and the nesting as JSON."""
     leaves: list[Any] = []
 
     def structure(value: Any) -> Json:
@@ -113,7 +114,7 @@ def flattened(result: Any) -> tuple[list[Any], Json]:
 
 
 def restored(leaves: Sequence[Any], structure: Json) -> Any:
-    """What :func:`flattened` made ``structure`` of."""
+    """The inverse of :func:`flattened`."""
     if isinstance(structure, int):
         return leaves[structure]
     values = [restored(leaves, one) for one in structure[1:]]
@@ -121,13 +122,14 @@ def restored(leaves: Sequence[Any], structure: Json) -> Any:
 
 
 def numbered(like: Tensor) -> Tensor:
-    """A tensor of that form with the numbers from 1 to 7 in turn: an upstream gradient without symmetries."""
+    """A tensor of the same shape and dtype with the numbers 1 to 7, repeated: an upstream gradient without
+    symmetries."""
     numbers = torch.arange(like.numel(), device=like.device) % 7 + 1
     return torch.empty_like(like).copy_(numbers.view(like.shape))
 
 
 def mapped(value: Any, change: Callable[[Tensor], Any]) -> Any:
-    """``value`` with ``change(tensor)`` in place of each tensor in it: in lists, tuples and dicts, too."""
+    """``value`` with each tensor in it replaced by ``change(tensor)``, also within lists, tuples and dicts."""
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, list | tuple):
@@ -138,7 +140,7 @@ def mapped(value: Any, change: Callable[[Tensor], Any]) -> Any:
 
 
 def storage_key(tensor: Tensor) -> tuple[int, int]:
-    """What tells a storage from the others. One without bytes has no address: its own number."""
+    """Identifies a storage. One without bytes has no address and gets a number."""
     storage = tensor.untyped_storage()
     return (storage.data_ptr(), 0) if storage.nbytes() > 0 else (0, storage._cdata)
 
@@ -154,11 +156,11 @@ def form_of(tensor: Tensor) -> dict[str, Json]:
 
 
 class Unpacking:
-    """Makes values of the JSON of one :class:`Packed`: a tensor that stood twice in it is one tensor again.
+    """Restores values from the JSON of one :class:`Packed`: a tensor that occurred twice is one tensor again.
 
     Args:
-        storage_of: the storage of a number.
-        generator_of: the generator of a number.
+        storage_of: returns the storage of a number.
+        generator_of: returns the generator of a number.
     """
 
     def __init__(
@@ -170,10 +172,10 @@ class Unpacking:
         self._objects: dict[int, Tensor] = {}
 
     def value(self, data: Json) -> Any:
-        """What :meth:`Packed.pack` has made ``data`` of.
+        """The inverse of :meth:`Packed.pack`.
 
         Raises:
-            ValueError: it has not.
+            ValueError: ``data`` is not a packed value.
         """
         if not isinstance(data, dict):
             return data
