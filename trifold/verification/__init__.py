@@ -1,1 +1,1 @@
-"""The matrix: every check of every cell, each cell in a worker process of its own."""
+"""The matrix: every check of every cell. Each cell runs in its own worker process."""

@@ -1,6 +1,7 @@
-"""The record of a verification: what was checked, of which sources, with which versions; graduation embeds it.
+"""The record of a verification: what was checked, for which sources, with which versions. Graduation embeds it.
 
-Its hashes show that files changed since. Nothing shows who wrote it: whoever does not trust its author verifies again.
+Its hashes show whether files have changed since. They do not show who wrote it: whoever does not trust its author
+verifies again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Certificate = dict[str, Any]
 
 _PACKAGES = ("torch", "numba", "numba-cuda", "numpy", "hypothesis")
 
-# What every certificate has, of which kind, and what each of its rows has.
+# The keys of every certificate and of each of its rows, with their types.
 _FIELDS = {"op": str, "verdict": str, "devices": list, "sources": dict, "examples": dict, "rows": list}
 _OF_ROW = ("check", "implementation", "device", "outcome", "cases", "reason", "dtypes", "accepted")
 
@@ -85,7 +86,7 @@ def write_certificate(
 
 
 def _of_same(workspace: Workspace, op: str, sources: Mapping[str, str], toolkit: str) -> Certificate | None:
-    """The op's certificate, where there is one of these sources and of this trifold."""
+    """The op's certificate, if there is one for these sources and this trifold."""
     try:
         certificate = read_certificate(workspace, op)
     except (FileNotFoundError, ValueError):
@@ -95,23 +96,23 @@ def _of_same(workspace: Workspace, op: str, sources: Mapping[str, str], toolkit:
 
 
 def _is_less(result: OpReport, before: Certificate | None) -> bool:
-    """Whether a result shows less than a certificate: it had fewer examples, and not more implementations."""
+    """Whether a result shows less than a certificate: fewer examples, and no further implementation."""
     if before is None or (before["verdict"] == "incomplete" and result.verdict == "verified"):
         return False
     return share(result.drawn) < share(before["examples"])
 
 
 def remove_certificate(workspace: Workspace, op: str) -> None:
-    """Leave no certificate of an op, where a run cannot say of which files its verdict is."""
+    """Delete an op's certificate, because the run cannot say which files its verdict is about."""
     certificate_path(workspace, op).unlink(missing_ok=True)
 
 
 def read_certificate(workspace: Workspace, op: str) -> Certificate:
-    """The certificate of an op, whatever it says.
+    """The certificate of an op, whatever its verdict.
 
     Raises:
         FileNotFoundError: there is none.
-        ValueError: its file is no certificate, or is another op's; says which file, and why.
+        ValueError: the file is not a certificate, or is another op's; the message names the file and the reason.
     """
     path = certificate_path(workspace, op)
     text = path.read_bytes()
@@ -158,7 +159,7 @@ def currency(workspace: Workspace, files: OpFiles, certificate: Certificate, too
 def certified_rows(
     workspace: Workspace, cell: CellName, device_name: str, *, examples: int | None, seed: int | None
 ) -> list[Row]:
-    """What the op's certificate says of a cell, where that is what a verification here and now would say.
+    """What the op's certificate says about a cell, if a verification here and now would give the same.
 
     Args:
         workspace, cell: what was verified.
@@ -166,8 +167,8 @@ def certified_rows(
         examples, seed: of the search; None: the default.
 
     Returns:
-        No row where there is no certificate, where it is of other files, versions, devices or searches, or where the
-        op is not verified.
+        The cell's rows; none if there is no certificate, if it is for other files, versions, devices or searches, or if
+            the op is not verified.
     """
     try:
         certificate = read_certificate(workspace, cell.op)
@@ -192,7 +193,7 @@ def certified_rows(
     return [row for row in rows if (row.implementation, row.device) == (cell.implementation, cell.device)]
 
 
-# What no verdict rests on: other commands, and what shows a verdict.
+# Files that no verdict depends on: other commands, and what displays a verdict.
 _APART = frozenset(
     {
         *("bench", "graduate", "new", "sanitize"),
@@ -203,11 +204,11 @@ _COMPILED = (".pyc", ".so")
 
 
 def toolkit_digest() -> str:
-    """SHA-256 of all files of trifold that a verdict rests on.
+    """SHA-256 of all files of trifold that a verdict depends on.
 
-    These are the headers and the wiring that a port is built from, and all that judges it: checks, specs and tolerances
-    (``verification``, ``spec``), simulator, device emulation and the engine's sources. Everything counts but the
-    commands that only use a verdict, and compiled files, which are made from the sources at installation.
+    These are the headers and the wiring that a port is built from, and everything that judges it: checks, specs and
+    tolerances (``verification``, ``spec``), simulator, device emulation and the engine's sources. Only the commands
+    that use a verdict are left out, and compiled files, which are built from the sources at installation.
     """
     root = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()

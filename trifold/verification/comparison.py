@@ -1,4 +1,5 @@
-"""A result against the reference's, as the spec says: within a bound, equal, up to ties, or in any order."""
+"""Compares a result with the reference's, as the spec says: within a bound, equal, equal up to ties, or in any
+order."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from trifold.verification.tolerance import exact_mismatch, form_mismatch, mismat
 
 @dataclass(frozen=True)
 class Expected:
-    """What a call should give.
+    """The results that a call should have.
 
     Attributes:
         native, exact: the reference's results, in the op's dtype and in float64.
@@ -38,11 +39,11 @@ class Expected:
         return cls(cell, call, native, exact, scales(cell, call))
 
     def wrong(self, number: int, result: Tensor, *, signs: bool = False) -> str | None:
-        """What is wrong with the values of a result; None where nothing is.
+        """What is wrong with the values of a result; None if they are right.
 
         Args:
             number: of the result.
-            result: of the form of the reference's.
+            result: same shape and dtype as the reference's.
             signs: whether signs of zeros count.
         """
         native, exact, scale = self.native[number], self.exact[number], self.scale[number]
@@ -61,13 +62,13 @@ class Expected:
         return wrong
 
     def _ties(self, how: Result, result: Tensor, native: Tensor) -> Tensor:
-        """Where another element than the reference's is as right."""
+        """The elements at which the result differs from the reference's and is as right, by the spec's ties."""
         if how.tie is None or torch.equal(result, native):
             return torch.zeros((), dtype=torch.bool)
         args, kwargs = self.call.arguments(self.cell.device)
         try:
             right = how.tie(result, native, *args, **kwargs)
-        except (RuntimeError, IndexError):  # an index out of range: the tie is asked of what is no result at all
+        except (RuntimeError, IndexError):  # an index out of range, for which the spec's function of ties fails
             return torch.zeros((), dtype=torch.bool)
         try:
             return right.detach().cpu().expand(native.shape)
@@ -80,8 +81,8 @@ class Expected:
 
 
 def same_values(cell: Cell, call: Call, first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:
-    """Whether two runs of one call gave the same: the same bits, but for those of a nan, or where the spec says that a
-    sum has no order, both within the bound."""
+    """Whether two runs of one call agree: the same bits, except that any nan equals any other; or, where the spec says
+    that a sum has no order, both within the bound."""
     if all(same_numbers(a, b) for a, b in zip(first, second, strict=True)):
         return True
     if not cell.spec.unordered:
@@ -95,7 +96,7 @@ def same_values(cell: Cell, call: Call, first: Sequence[Tensor], second: Sequenc
 
 
 def _wrong_set(result: Tensor, native: Tensor, how: Result) -> str | None:
-    """Rows along a dimension as sets or multisets."""
+    """The rows along a dimension as sets or multisets."""
     if native.dim() == 0:
         return exact_mismatch(result, native)
     got, want = (t.detach().cpu().movedim(how.dim, -1).reshape(-1, t.shape[how.dim]) for t in (result, native))
@@ -129,8 +130,9 @@ def scales(cell: Cell, call: Call, dtype: torch.dtype | None = None) -> tuple[Te
 def with_working(
     sizes: Sequence[Tensor | None], working: Sequence[Tensor | None], dtype: torch.dtype
 ) -> tuple[Tensor | None, ...]:
-    """``sizes``, in round-offs of ``dtype``, and ``working``, in round-offs of what an op of that dtype computes in."""
-    if not dtype.is_floating_point:  # nothing is rounded in integers
+    """``sizes``, in round-offs of ``dtype``, plus ``working``, in round-offs of the type that an op of that dtype
+    computes in."""
+    if not dtype.is_floating_point:  # integers have no rounding
         return tuple(sizes)
     computed = torch.float64 if dtype == torch.float64 else torch.float32
     share = torch.finfo(computed).eps / torch.finfo(dtype).eps
@@ -139,7 +141,7 @@ def with_working(
 
 
 def _absolute(value: Any) -> Any:
-    """Floating and complex tensors by their absolute values; what has no sign, or is no size, as it is."""
+    """Absolute values of floating and complex tensors; anything without a sign, or that is not a size, unchanged."""
     if isinstance(value, dict):
         return {name: _absolute(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -152,5 +154,5 @@ def _of_numbers(results: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
 
 
 def _padded(cell: Cell, sizes: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
-    """A spec states scales of the results alone, and not of the arguments that the op writes into."""
+    """Pads with None: a spec states scales of the results, not of arguments that the op writes into."""
     return (*sizes, *(None for _ in cell.spec.writes))

@@ -1,7 +1,7 @@
-"""``verify --coverage``: which lines and branches of an op's kernels no input of the verification reached.
+"""``verify --coverage``: the lines and branches of an op's kernels that no input of the verification reached.
 
-The workers of the two CPU cells collect, each into a folder of its own: coverage.py for the prototype, g++'s counters
-for the port (:mod:`trifold.verification.gcov` reads them). What a GPU ran is not counted.
+The workers of the two CPU cells count, each into its own folder: coverage.py for the prototype, g++'s counters for the
+port (:mod:`trifold.verification.gcov` reads them). What runs on a GPU is not counted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trifold.workspace import OpFiles
 
 @dataclass(frozen=True)
 class Missed:
-    """A line that no input reached; with ``branch``: one that was reached, of which a branch was not taken."""
+    """A line that no input reached; with ``branch``, a reached line of which a branch was not taken."""
 
     line: int
     text: str
@@ -34,7 +34,7 @@ class FileCoverage:
 
     Attributes:
         file: relative to the workspace.
-        lines, branches: how many it has; each way that a condition can go is a branch.
+        lines, branches: how many it has; each outcome of a condition is a branch.
         missed: in the order of their lines.
     """
 
@@ -48,7 +48,7 @@ class FileCoverage:
 
 
 def require_tools(implementations: Sequence[str]) -> None:
-    """Raise :class:`ToolchainError` where coverage.py or gcov, which count, are missing."""
+    """Raise :class:`ToolchainError` if coverage.py or gcov is missing."""
     if "prototype" in implementations and importlib.util.find_spec("coverage") is None:
         raise ToolchainError(
             "the coverage of prototypes needs coverage.py, which is not installed", "pip install coverage"
@@ -58,12 +58,12 @@ def require_tools(implementations: Sequence[str]) -> None:
 
 
 def measured(root: Path, files: OpFiles, prototype: Path, port: Path) -> tuple[FileCoverage, ...]:
-    """What was reached, in each source file of the op of which anything was counted.
+    """The coverage of each source file of the op for which anything was counted.
 
     Args:
         root: of the workspace.
         files: the op's.
-        prototype, port: the folders where the workers of the CPU cells counted; they need not exist.
+        prototype, port: the folders into which the workers of the CPU cells counted; they need not exist.
     """
     found = []
     if any(prototype.glob("data.*")):
@@ -94,12 +94,12 @@ def _of_prototype(root: Path, path: Path, folder: Path) -> FileCoverage:
 
     combined = coverage.Coverage(data_file=str(folder / "combined"), branch=True, config_file=False)
     combined.combine([str(part) for part in folder.glob("data.*")])
-    combined.exclude(rf"^def {REFERENCE}\(")  # the judge runs it, not the op
+    combined.exclude(rf"^def {REFERENCE}\(")  # it runs in the judge, not in the op
     report = folder / "report.json"
     combined.json_report(morfs=[str(path)], outfile=str(report))
     (file,) = json.loads(report.read_text(encoding="utf-8"))["files"].values()
-    # The simulator's code of a function begins at its def, Python's at its first decorator: coverage.py, which names
-    # the way out of a function by that line, takes it for another one.
+    # The simulator's code of a function begins at its def, Python's at its first decorator. coverage.py names a
+    # function's exit by that line, and so takes it for another exit.
     left = {source for source, target in combined.get_data().arcs(str(path)) or () if target < 0}
     untaken = [source for source, target in file["missing_branches"] if target >= 0 or source not in left]
     summary, partial = file["summary"], set(untaken)

@@ -1,4 +1,4 @@
-"""How long each cell of a workspace has taken, in its last whole run: the longest ones are to start first."""
+"""How long each cell of a workspace took in its last complete run, so that the longest can start first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trifold.workspace import Workspace
 
 
 def durations(workspace: Workspace) -> dict[CellName, float]:
-    """Seconds of each cell that has been run as a whole; what cannot be read is unknown."""
+    """Seconds of each cell that has run completely; empty if the file cannot be read."""
     found: dict[CellName, float] = {}
     with contextlib.suppress(OSError, ValueError, TypeError):
         for op, implementation, device, seconds in json.loads(_path(workspace).read_text(encoding="utf-8")):
@@ -22,7 +22,7 @@ def durations(workspace: Workspace) -> dict[CellName, float]:
 
 
 def keep_durations(workspace: Workspace, measured: Mapping[CellName, float]) -> None:
-    """Add to what is known. Without the right to write there, nothing is kept."""
+    """Store further durations. Does nothing where the folder is not writable."""
     known = {**durations(workspace), **measured}
     path = _path(workspace)
     with contextlib.suppress(OSError):

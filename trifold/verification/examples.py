@@ -1,4 +1,4 @@
-"""How many calls a check that draws has in a cell, and whether a run had fewer than the default.
+"""How many calls a check draws in a cell, and whether a run had fewer than the default.
 
 A cell is named as in the matrix's legend: ``prototype cpu``.
 """
@@ -14,7 +14,7 @@ _SIMULATED = "prototype cpu"
 
 
 def default_examples(cell: str) -> int:
-    """The calls of a cell where nobody asked for another number.
+    """The number of drawn calls in a cell, unless another one was requested.
 
     >>> default_examples("prototype cpu"), default_examples("port cpu")
     (48, 80)
@@ -23,7 +23,7 @@ def default_examples(cell: str) -> int:
 
 
 def fewer(examples: Mapping[str, int]) -> str:
-    """Which cells had fewer calls than by default, in words; empty where none had.
+    """The cells that had fewer calls than the default, in words; empty if none had.
 
     Args:
         examples: by cell.
@@ -41,5 +41,5 @@ def fewer(examples: Mapping[str, int]) -> str:
 
 
 def share(examples: Mapping[str, int]) -> float:
-    """The smallest part of the default that a cell had: 1 where each had as many or more, 0 where no cell ran."""
+    """The smallest fraction of the default that a cell had: 1 if each had at least the default, 0 if no cell ran."""
     return min((min(1.0, number / default_examples(cell)) for cell, number in examples.items()), default=0.0)

@@ -1,4 +1,4 @@
-"""Reads with gcov what a port's library counted: ``gcov --json-format``, of the g++ that built it."""
+"""Reads the counters of a port's library with ``gcov --json-format``, from the g++ that built it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trifold.errors import ToolchainError
 
 @dataclass
 class Line:
-    """A line of source, over all instances of the templates that it stands in: reached where any of them was.
+    """A line of source, over all instances of its templates: reached if any instance of it was.
 
     Attributes:
         ways: for each branch, whether it was taken. Instances of one shape share them; ``if constexpr`` makes several.
@@ -37,7 +37,7 @@ class Line:
 
 
 def find_gcov() -> Path:
-    """The gcov of the g++ that builds: beside it, with the same version in its name.
+    """The gcov of the g++ that builds ports: in the same folder, with the same version in its name.
 
     Raises:
         ToolchainError: there is none.
@@ -54,13 +54,13 @@ def find_gcov() -> Path:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """What a process needs whose library counts: at its end the counters go into ``folder``."""
-    # The object's own folder, of which it takes off as many parts as there are, was that of the build.
+    """The environment of a process whose library counts: at its end, the counters are written into ``folder``."""
+    # GCOV_PREFIX_STRIP removes so many components of the path of the object file at build time.
     return {"GCOV_PREFIX": str(folder), "GCOV_PREFIX_STRIP": "999"}
 
 
 def keep_notes(library: Path, folder: Path) -> None:
-    """Copy what gcov must know of ``library`` to where its counters will be."""
+    """Copy the notes that gcov needs about ``library`` to where the counters are written."""
     for notes in library.parent.glob(f"*{NOTES_SUFFIX}"):
         shutil.copy(notes, folder)
 
@@ -69,7 +69,7 @@ def counts(folder: Path, sources: Sequence[Path]) -> dict[Path, dict[int, Line]]
     """For each of ``sources``: its lines that have code, by number.
 
     Raises:
-        ToolchainError: gcov fails.
+        ToolchainError: gcov failed.
     """
     lines: dict[Path, dict[int, Line]] = {path: {} for path in sources}
     by_real_path = {path.resolve(): path for path in sources}
@@ -92,12 +92,13 @@ def counts(folder: Path, sources: Sequence[Path]) -> dict[Path, dict[int, Line]]
 
 
 def _holds_code(text: Sequence[str], number: int) -> bool:
-    """A bracket alone stands for destructors, on the way out or on that of an exception."""
+    """Whether the line is a bracket alone: its code is destructors, on return or during an exception."""
     return number <= len(text) and any(character.isalnum() for character in text[number - 1])
 
 
 def conditions(branches: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without those of calls that can throw: such a call has two, the one that goes on and then the one that throws."""
+    """The branches, without those of calls that can throw. Such a call has two: to the next statement, then to the
+    handler."""
     kept: list[dict[str, Any]] = []
     for branch in branches:
         if branch["throw"]:

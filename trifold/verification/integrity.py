@@ -1,7 +1,7 @@
-"""Whether the judge is still the judge: a spec and a reference are Python, and run in its process.
+"""Detects changes of the judge by a spec or a reference, which are Python and run in its process.
 
-They say what is right; they may not change how it is compared. A :class:`Snapshot` that was taken before they were
-loaded shows which functions and constants of the verification, and which of torch's comparisons, were replaced since.
+They state what is right, and must not change how it is compared. A :class:`Snapshot` from before they were loaded shows
+which functions and constants of the verification, and which of torch's comparisons, were replaced since.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Snapshot:
         self._known = _all_of_them()
 
     def changed(self) -> list[str]:
-        """The names of those that are others now."""
+        """The names of the functions, classes and constants that have changed since."""
         now = _all_of_them()
         return sorted(name for name, value in self._known.items() if now.get(name) != value)
 
@@ -73,7 +73,7 @@ def _add(found: dict[str, tuple[int, ...]], prefix: str, members: Any, module: s
 
 
 def _identity(value: Any) -> tuple[int, ...]:
-    """Of a function, its code as well: that can be replaced in place."""
+    """Identifies a function and its code, which can be replaced in place."""
     function = getattr(value, "__func__", value)
     if isinstance(function, FunctionType):
         return id(function), id(function.__code__), id(function.__defaults__)

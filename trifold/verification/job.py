@@ -1,4 +1,4 @@
-"""What a worker process is asked to do, and the events that it sends back: JSON lines."""
+"""The job of a worker process, and the events that it sends back, as JSON lines."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Job:
         workspace: its folder.
         checks: names, in order; empty for all.
         skip: names that are not run (because a worker died in them).
-        examples: calls drawn for each check that draws; None: what suits the cell.
-        seed: of the drawing; None: the same for every run.
+        examples: calls for each check that draws; None: the cell's default.
+        seed: of the draws; None: a constant, the same in every run.
         coverage: the folder for counts of the lines that run; None: nothing is counted.
         timeout: seconds that the op's process may take for one answer.
         nonce: the worker's last event must have it.

@@ -1,7 +1,7 @@
 """The matrix on the screen: a mark for each check of each cell; failures and reasons below.
 
-Checks are rows and ops are columns where all ops fit the width. Else ops are rows, and each check is a column of one
-mark. No name is cut at any width.
+If all ops fit the width, checks are rows and ops are columns. Otherwise ops are rows, and each check is a column of one
+mark. Names are never truncated.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from trifold.verification.report import ALL_CHECKS, BUILD, PROPERTY, Failure, Op
 
 _MARKS = {"passed": ("✓", "green"), "failed": ("✗", "bold red"), "not run": ("·", "dim")}
 _MEANING = "✓ passed  ✗ failed  · not run"
-_PROPERTIES = "properties"  # all of a spec, in one mark
-_BOTH = "both"  # implementations, in one line
+_PROPERTIES = "properties"  # all properties of a spec, in one mark
+_BOTH = "both"  # both implementations, in one line
 
-_Line = tuple[str, str, list[OutcomeName]]  # an op, a cell or two, and a mark for each check
+_Line = tuple[str, str, list[OutcomeName]]  # an op, one or two cells, and a mark for each check
 
 
 def render(report: Report) -> RenderableType:
@@ -56,7 +56,7 @@ class _Matrix:
 
 
 def _ops_across(report: Report, checks: Sequence[str]) -> Table:
-    """A check a row; four marks for an op, those of the cells in the order of the legend."""
+    """A row per check, with four marks per op: its cells in the order of the legend."""
     table = tables.plain("check", *(op.op for op in report.ops))
     for check in checks:
         marks = (Text.assemble(*(_MARKS[_outcome(op, check, *cell)] for cell in CELLS)) for op in report.ops)
@@ -65,10 +65,10 @@ def _ops_across(report: Report, checks: Sequence[str]) -> Table:
 
 
 def _ops_down(lines: Sequence[_Line], checks: Sequence[str], width: int) -> Iterator[Text]:
-    """A line for each op and cell, or for two cells that do not differ; a column of one mark for each check.
+    """A line for each op and cell, or for two cells that do not differ, with a column of one mark for each check.
 
-    A check's name ends above its column, on a line of its own, and a line leads down from there. Checks that do not fit
-    the width come in further tables.
+    A check's name ends above its column, on its own line, from which a vertical line leads down. Checks that do not fit
+    the width are in further tables.
     """
     names, cells = max(len(op) for op, _, _ in lines), max(len(cell) for _, cell, _ in lines)
     left = max(names + cells + 4, 1 + max(map(len, checks), default=0))
@@ -90,16 +90,16 @@ def _ops_down(lines: Sequence[_Line], checks: Sequence[str], width: int) -> Iter
 
 
 def _whole(line: Text | str) -> Text:
-    """A line that is printed as it is, however wide."""
+    """A line that is printed without wrapping."""
     text = Text(line) if isinstance(line, str) else line
     text.no_wrap, text.overflow = True, "ignore"
     return text
 
 
 def _lines(op: OpReport, checks: Sequence[str]) -> list[tuple[str, list[OutcomeName]]]:
-    """The cells of an op that ran, and their outcomes; one line where prototype and port of a device do not differ.
+    """The cells of an op that ran, with their outcomes; one line where prototype and port of a device do not differ.
 
-    A cell that did not run at all stands in the reasons below; an op that has no other has one line for all.
+    A cell that did not run at all is listed in the reasons below the table; an op without any other has one line.
     """
     lines: list[tuple[str, list[OutcomeName]]] = []
     for device in dict.fromkeys(device for _, device in CELLS):
@@ -118,7 +118,7 @@ def _lines(op: OpReport, checks: Sequence[str]) -> list[tuple[str, list[OutcomeN
 
 
 def _checks(report: Report) -> list[str]:
-    """The names of all checks that have a mark, in the order in which they ran; properties are one."""
+    """The names of all checks that have a mark, in the order in which they ran; all properties are one."""
     known = [BUILD, *(check.name for check in CHECKS), _PROPERTIES]
     seen = {_column(row) for op in report.ops for row in op.rows if row.check != ALL_CHECKS}
     return [*(name for name in known if name in seen), *sorted(seen - set(known))]
@@ -129,14 +129,14 @@ def _column(row: Row) -> str:
 
 
 def _outcome(op: OpReport, check: str, kind: ImplementationKind, device: Device) -> OutcomeName:
-    """Of a check in a cell; of several properties the worst."""
+    """The outcome of a check in a cell; of several properties, the worst."""
     cell = (check, kind, device)
     outcomes = {row.outcome for row in op.rows if (_column(row), row.implementation, row.device) == cell}
     return "failed" if "failed" in outcomes else "passed" if outcomes == {"passed"} else "not run"
 
 
 def _properties(report: Report) -> Iterator[Text]:
-    """The properties of each op of which one fails, by name: what their one mark stands for."""
+    """The properties of each op of which one fails, by name: they share one mark."""
     for op in report.ops:
         rows = [row for row in op.rows if row.check.startswith(PROPERTY)]
         if not any(row.outcome == "failed" for row in rows):
@@ -153,7 +153,7 @@ def _properties(report: Report) -> Iterator[Text]:
 
 
 def failures(report: Report) -> Iterator[RenderableType]:
-    """Each cause of failures with the rows that it fails, and with what reproduces the first; for
+    """Each cause of failures with the rows that it fails, and a program that reproduces the first; for
     ``console.print(..., crop=False)``."""
     for op in report.ops:
         for cause in op.causes:
@@ -175,7 +175,7 @@ def _explanation(failure: Failure) -> Text:
 
 
 def _reasons(report: Report) -> Iterator[RenderableType]:
-    """Why something was not run, and what qualifies a pass; each reason once, with the cells that it concerns."""
+    """Why something was not run, and remarks on passed checks; each reason once, with its cells."""
     cells: dict[tuple[str, str, str], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for op in report.ops:
         for row in op.rows:
@@ -189,7 +189,7 @@ def _reasons(report: Report) -> Iterator[RenderableType]:
 
 
 def _places(ops_of_cell: Mapping[str, Sequence[str]], all_ops: int) -> str:
-    """Cells that have the same ops, with these.
+    """Groups cells that have the same ops, with these.
 
     >>> _places({"prototype·cuda": ["add", "mul"], "port·cuda": ["add", "mul"], "port·cpu": ["mul"]}, 2)
     'prototype·cuda and port·cuda of all 2 ops; port·cpu of mul'
@@ -204,7 +204,7 @@ def _places(ops_of_cell: Mapping[str, Sequence[str]], all_ops: int) -> str:
 
 
 def _coverage(report: Report) -> Iterator[RenderableType]:
-    """What the inputs reached on the CPU, a file a row, and below it what they did not."""
+    """The coverage on the CPU: a row per file, and below it what was not reached."""
     files = [file for op in report.ops for file in op.coverage or ()]
     if not files:
         return
@@ -220,7 +220,7 @@ def _coverage(report: Report) -> Iterator[RenderableType]:
 
 
 def _share(part: int, whole: int) -> str:
-    """Rounded down: 100% is all.
+    """A percentage, rounded down: 100% is all.
 
     >>> _share(199, 200)
     '99%'

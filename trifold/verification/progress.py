@@ -1,4 +1,4 @@
-"""How far ``trifold verify`` has come: a line at the bottom of a terminal; elsewhere a line for each op that ends."""
+"""The progress of ``trifold verify``: a line at the bottom of a terminal; elsewhere a line for each op that ends."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from trifold.verification.watch import Watch
 
 
 class Progress(Watch):
-    """Counts checks, and prints what others should see at once.
+    """Counts checks, and prints lines of progress.
 
-    On a terminal a line for each check that fails; elsewhere one for each op when its last cell ends.
+    On a terminal, a line for each check that fails; elsewhere, one for each op when its last cell ends.
 
     >>> progress = Progress(Console(width=80))
     >>> cell = CellName("add", "port", "cpu")
@@ -39,7 +39,7 @@ class Progress(Watch):
         self._planned: dict[CellName, set[str]] = {}
         self._done: dict[CellName, set[str]] = {}
         self._failed: dict[CellName, set[str]] = {}
-        self._rows: dict[CellName, Sequence[Row]] = {}  # of cells that are over
+        self._rows: dict[CellName, Sequence[Row]] = {}  # of cells that have ended
 
     def planned(self, cell: CellName, checks: Collection[str]) -> None:
         with self._lock:
@@ -67,7 +67,7 @@ class Progress(Watch):
                 self._print(self._of_op(cell.op, mine))
 
     def line(self) -> Text:
-        """Checks done of all, failures until now, time, and what began last."""
+        """Checks that ended, out of all; failures so far; elapsed time; and the check that began last."""
         with self._lock:
             done = sum(len(self._done.get(cell, set()) & checks) for cell, checks in self._planned.items())
             total = sum(map(len, self._planned.values()))
@@ -101,14 +101,14 @@ class Progress(Watch):
         self._console.print(text, soft_wrap=True)
 
     def _clock(self) -> str:
-        """Since the start, as minutes and seconds."""
+        """The elapsed time, in minutes and seconds."""
         minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
         return f"{minutes}:{seconds:02}"
 
 
 @contextmanager
 def shown(console: Console) -> Iterator[Progress]:
-    """Progress on this console; its line at the bottom of a terminal goes away in the end."""
+    """Shows progress on this console; removes the line at the bottom of a terminal at the end."""
     progress = Progress(console)
     if not console.is_terminal:
         yield progress

@@ -1,4 +1,4 @@
-"""How an op's process fails: exceptions that it raised, and its death, in words."""
+"""Failures of an op's process: the exceptions that it raised, and its death, in words."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ Json = Any
 
 
 class OpDied(BaseException):
-    """The op's process has ended, or does not answer. No exception of a case: no smaller case is searched for."""
+    """The op's process died, or does not answer.
+
+    It is not an ``Exception``, so that hypothesis does not search for a smaller case.
+    """
 
 
 def raised(error: Json) -> Exception:
-    """An exception with the name and the words of the op's own."""
+    """An exception with the same name and message as the op's."""
     findings = tuple(from_json(data) for data in error["findings"])
     if findings:
         return (OutOfBounds if "OutOfBounds" in error["kinds"] else KernelFault)(*findings)
@@ -43,13 +46,13 @@ _BASES = (
 
 @functools.cache
 def _kind_of(names: tuple[str, ...]) -> type[Exception]:
-    """A type of exception of the first name, derived from the builtin one that the op's own is derived from."""
+    """A type of exception with the first name, derived from the same builtin type as the op's."""
     base = next((base for base in _BASES if base.__name__ in names), Exception)
     return type(names[0], (base,), {})
 
 
 def cause_of_death(status: int, output: IO[bytes], element_bytes: int) -> str:
-    """In words: what the guard saw, or the signal, or the status and the last lines that were printed."""
+    """The cause in words: the guard's report, or the signal, or the status and the last printed lines."""
     output.seek(0)
     printed = output.read().decode(errors="replace")
     accesses = [line for line in printed.splitlines() if line.startswith("trifold guard: ")]
@@ -62,9 +65,9 @@ def cause_of_death(status: int, output: IO[bytes], element_bytes: int) -> str:
     else:
         cause = f"the process ended with status {status}"
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
-    # What a tool runs ends, as the tool's status, with the signal's number.
+    # A tool that runs a program exits with the number of the signal as its status.
     if status < 0 or any(line.startswith("Fatal Python error") for line in lines):
-        # what() of a C++ exception, and the innermost line of Python of the thread that died
+        # what() of a C++ exception, and the innermost Python line of the thread that died
         signs = ("what():",) if status < 0 else ("terminate called", "what():", "Fatal Python error")
         told = [line for line in lines if line.startswith(signs)][-len(signs) :]
         current = itertools.dropwhile(lambda line: not line.startswith("Current thread"), lines)

@@ -1,4 +1,4 @@
-"""What the process of an op is to those that start it, wait for it and end it."""
+"""How to start an op's process, wait for it and end it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import IO, Protocol
 
-START_S = 600.0  # to start a process and to build: neither is a case, and a busy machine takes its time
+START_S = 600.0  # to start a process and to build, which is not part of a case and is slow on a busy machine
 
 
 class Process(Protocol):
@@ -28,9 +28,9 @@ class Start(Protocol):
 
     Args:
         connection, incoming, outgoing: file descriptors, see :class:`trifold.isolation.server.Setup`.
-        output: for what it prints.
-        under: the beginning of its command line: a tool that runs it.
-        environment: variables that it has beside those of this process.
+        output: receives what it prints.
+        under: a tool that runs it: the beginning of its command line.
+        environment: variables in addition to those of this process.
     """
 
     def __call__(
@@ -46,7 +46,7 @@ class Start(Protocol):
 
 
 def wait_for(process: Process, seconds: float) -> int:
-    """As ``process.wait()``; raises TimeoutError."""
+    """As ``process.wait()`` with a time limit in seconds; raises TimeoutError."""
     if isinstance(process, subprocess.Popen):
         try:
             return process.wait(seconds)
@@ -62,6 +62,6 @@ def wait_for(process: Process, seconds: float) -> int:
 
 
 def kill_group(pid: int) -> None:
-    """End a process that leads a group, and all of the group."""
+    """Kill a process that leads a group, and its whole group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)

@@ -12,13 +12,13 @@ from trifold.verification.examples import default_examples
 OutcomeName = Literal["passed", "failed", "not run"]
 Verdict = Literal["verified", "failed", "incomplete"]
 
-# Rows of no check.
-BUILD = "build"  # of the build, which comes first
+# Rows that are not checks.
+BUILD = "build"  # of the build, which is first
 ALL_CHECKS = "all checks"  # of a cell that cannot run at all
-OTHER_CHECKS = "other checks"  # of all that were given up
-PROPERTY = "property: "  # the row of a property begins with this
+OTHER_CHECKS = "other checks"  # all that were given up
+PROPERTY = "property: "  # the prefix of a property's row
 
-INTERRUPTED = "interrupted"  # the reason of a row that was not run, as whoever started the run has ended it
+INTERRUPTED = "interrupted"  # the reason of a row that was not run, because the user ended the run
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Failure:
     Attributes:
         message: what was expected and what happened.
         sample: the name of the sample or the shrunk call.
-        code: a program that reproduces it, where there is one.
+        code: a program that reproduces it; empty if there is none.
         seed: of the search that found it; None if there was no search.
         findings: of the execution engine, as ``Finding.to_json`` returns them, if it found the failure.
     """
@@ -64,13 +64,13 @@ class Row:
 
     @property
     def cell(self) -> str:
-        """As in the matrix's legend: ``port cpu``."""
+        """The cell's name, as in the matrix's legend: ``port cpu``."""
         return f"{self.implementation} {self.device}"
 
 
 @dataclass(frozen=True)
 class Cause:
-    """What failed in one cell, once, with all rows that it fails.
+    """One cause of failure in a cell, with all rows that it fails.
 
     Attributes:
         checks: the names of the rows.
@@ -88,14 +88,13 @@ class OpReport:
     """All rows of one op.
 
     ``verified``: all checks were requested, nothing failed, and both implementations were checked on at least one
-        device.
-    ``failed``: a check failed. ``incomplete``: neither.
+    device. ``failed``: a check failed. ``incomplete``: neither.
 
     Attributes:
         partial: only some checks were requested.
         examples: the number of calls requested for each check that draws; None: the default of each cell.
         fuller: the certificate of an earlier run of the same sources, with more examples, has been kept.
-        coverage: what the inputs reached in each source file; None if not requested.
+        coverage: of each source file; None if not requested.
     """
 
     op: str
@@ -114,7 +113,7 @@ class OpReport:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """On which both implementations passed: what the verdict ``verified`` covers."""
+        """The devices on which both implementations passed: those that the verdict ``verified`` covers."""
         passed = {
             (row.implementation, row.device) for row in self.rows if row.check == "values" and row.outcome == "passed"
         }
@@ -122,22 +121,22 @@ class OpReport:
 
     @property
     def drawn(self) -> Mapping[str, int]:
-        """How many calls each check that draws had, by cell (``port cpu``); a cell that did not run is absent."""
+        """The number of calls of each check that draws, by cell (``port cpu``), without cells that did not run."""
         ran = dict.fromkeys(row.cell for row in self.rows if row.outcome != "not run" and row.check != BUILD)
         return {cell: default_examples(cell) if self.examples is None else self.examples for cell in ran}
 
     def ran_on(self, device: str, implementations: Sequence[str], checks: Sequence[str]) -> bool:
-        """Whether each implementation passed one of the checks on a device, or none of them is for it there."""
+        """Whether each implementation passed a check on the device, or has no check there."""
         cells = [[row for row in self.rows if row.cell == f"{kind} {device}"] for kind in implementations]
         return all(not rows or any(row.check in checks and row.outcome == "passed" for row in rows) for rows in cells)
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """The failures: those of one cell with the same message are one."""
+        """The causes of failure: failures of one cell with the same message are one."""
         found: dict[tuple[str, str, str], tuple[Failure, list[str]]] = {}
         for row in self.rows:
             for failure in row.failures:
-                # Of a process that ended, the message says during which check.
+                # If a process ended, the message names the check that ran.
                 message = failure.message.removesuffix(f" during {row.check}")
                 key = row.implementation, row.device, message
                 _, checks = found.setdefault(key, (replace(failure, message=message), []))
@@ -188,14 +187,14 @@ class Report:
         devices: Sequence[str] = ("cpu", "cuda"),
         checks: Sequence[str] = (),
     ) -> bool:
-        """Whether everything requested has run, and none of it failed.
+        """Whether everything requested has run without failures.
 
         Args:
-            implementations, devices, checks: what :func:`~trifold.verification.verify.verify` was asked for.
+            implementations, devices, checks: the arguments of :func:`~trifold.verification.verify.verify`.
 
         Returns:
-            True where, of each op, all these implementations ran on one of these devices, and each check that was
-            named passed for some op.
+            True if all these implementations of each op ran on one of these devices, and each named check passed for
+                some op.
         """
         wanted = tuple(checks) or ("values",)
         rows = [row for op in self.ops for row in op.rows]

@@ -1,8 +1,8 @@
-"""Runs each cell in a worker process of its own, and decides what its rows say.
+"""Runs each cell in its own worker process, and decides the outcome of its rows.
 
-Which rows must come is known before the worker starts: the checks, and the properties that it names when it has loaded
-the spec. A row that does not come has failed; a worker that ends before its last event has, too; a row that is "not
-run" must have one of the reasons of :class:`~trifold.verification.outcomes.Absence`.
+The rows that must be reported are known before the worker starts: the checks, and the properties that it names after
+loading the spec. A row that is not reported has failed; so has a worker that ends before its last event. A row that is
+"not run" must have one of the reasons of :class:`~trifold.verification.outcomes.Absence`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from trifold.verification.remote_process import START_S, kill_group
 from trifold.verification.report import BUILD, INTERRUPTED, OTHER_CHECKS, Failure, Row, row_from_json
 from trifold.verification.watch import Watch
 
-_RESTARTS = 3  # so many workers of a cell may die before its other checks are given up
-# The op's process has the time limit of a case; the worker, which waits for it many times in one, has more.
+_RESTARTS = 3  # workers of a cell that may die before its other checks are given up
+# The op's process has the time limit of a case; the worker, which waits for it many times in a case, has more.
 _PATIENCE = 4.0
 
 
 class Stop:
-    """Ends the cells that other threads run: each returns what its worker has told so far."""
+    """Ends the cells that other threads run: each returns the rows that its worker has reported so far."""
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
@@ -48,7 +48,7 @@ class Stop:
         os.write(self._write, b"!")
 
     def fileno(self) -> int:
-        """Of what becomes readable once this is set."""
+        """A file descriptor that becomes readable once this is set."""
         return self._read
 
     def __enter__(self) -> Stop:
@@ -66,7 +66,7 @@ class _Stopped(Exception):
 
 @dataclass
 class _Progress:
-    """What a worker has told so far."""
+    """The worker's reports so far."""
 
     check: str = ""
     sample: str = ""
@@ -78,7 +78,7 @@ class _Progress:
 
     @property
     def builds(self) -> bool:
-        """Whether the worker starts or builds."""
+        """Whether the worker is starting or building."""
         return self.check in ("", BUILD)
 
     def take(self, event: dict[str, Any]) -> None:
@@ -104,8 +104,8 @@ def run_cell(job: Job, *, timeout: float, watch: Watch | None = None, stop: Stop
     Args:
         job: what to run.
         timeout: seconds that one case may take.
-        watch: is told of each check that begins or ends.
-        stop: ends the run, from another thread: the rows are those that there are until then.
+        watch: notified of each check that begins or ends.
+        stop: ends the run, from another thread: the rows are those reported until then.
     """
     with tempfile.TemporaryDirectory(prefix="trifold-compiled-") as compiled:
         environment = _environment(job, timeout, compiled)
@@ -140,14 +140,14 @@ def _run_cell(job: Job, environment: dict[str, str], watch: Watch, stop: Stop | 
 
 
 def _accepted(row: Row) -> Row:
-    """The row; failed where it was not run for a reason that is not the harness's own."""
+    """The row; failed if it was not run for a reason that is not one of the toolkit's own."""
     if row.outcome != "not run" or row.check == OTHER_CHECKS or row.reason.startswith(tuple(Absence)):
         return row
     return replace(row, outcome="failed", failures=(Failure(f"it was not run, and may not be left out: {row.reason}"),))
 
 
 def _missing(job: Job, told: _Progress, rows: Iterable[Row]) -> list[Row]:
-    """A failed row for each that should have come and did not; none where the build failed, which has said so."""
+    """A failed row for each that should have been reported and was not; none if the build failed, which has a row."""
     came = {row.check: row.outcome for row in rows}
     if came.get(BUILD) == "failed" or OTHER_CHECKS in came:
         return []
@@ -156,7 +156,8 @@ def _missing(job: Job, told: _Progress, rows: Iterable[Row]) -> list[Row]:
 
 
 def asked_checks(job: Job, properties: Iterable[str] = ()) -> list[str]:
-    """The rows that a job is to have: of all checks of its device, and the given properties, those that it asks for."""
+    """The names of the rows that a job must report: all checks of its device and the given properties, as far as
+    requested."""
     possible = [BUILD, *(check.name for check in CHECKS if job.cell.device in check.devices), *properties]
     return [name for name in possible if not job.checks or name in job.checks]
 
@@ -166,7 +167,7 @@ def _failed(job: Job, check: str, failure: Failure) -> Row:
 
 
 def _run_worker(job: Job, environment: dict[str, str], watch: Watch, stop: Stop | None) -> tuple[_Progress, str | None]:
-    """What the worker told, and how it died where it did not end by itself.
+    """The worker's reports, and how it died if it did not end by itself.
 
     Raises:
         _Stopped: ``stop`` was set before the worker's end.
@@ -193,7 +194,7 @@ def _run_worker(job: Job, environment: dict[str, str], watch: Watch, stop: Stop 
 
 
 def _start(job: Job, environment: dict[str, str], events: int, output: int) -> subprocess.Popen[bytes] | Forked:
-    """A worker that leads a group of processes: forked where a nursery is open and can serve, else a fresh process."""
+    """Start a worker that leads a process group: forked if a nursery is open and can serve, else a fresh process."""
     if job.coverage is None:
         of_op = guard.preload_environment() if job.cell.device == "cpu" else {}
         forked = nursery.start(WORKER, job.to_json(), environment | of_op, events, output)
@@ -206,7 +207,7 @@ def _start(job: Job, environment: dict[str, str], events: int, output: int) -> s
         stderr=subprocess.STDOUT,
         pass_fds=(events,),
         env=environment,
-        start_new_session=True,  # so that a hung worker goes with its compilers
+        start_new_session=True,  # so that a hung worker can be killed together with its compilers
     )
     assert process.stdin is not None
     process.stdin.write(job.to_json().encode())
@@ -217,7 +218,7 @@ def _start(job: Job, environment: dict[str, str], events: int, output: int) -> s
 def _listen(
     events: IO[bytes], told: _Progress, timeout: float, pass_on: Callable[[dict[str, Any]], None], stop: Stop | None
 ) -> float | None:
-    """Take events until the worker closes its end (None), or is silent for too long (that many seconds)."""
+    """Read events until the worker closes its end; returns None, or the seconds for which it was silent too long."""
     buffer = b""
     with selectors.DefaultSelector() as selector:
         selector.register(events, selectors.EVENT_READ)
@@ -228,7 +229,7 @@ def _listen(
             ready = [key.fileobj for key, _ in selector.select(max(0.0, told.heard + limit - time.monotonic()))]
             if not ready:
                 return limit
-            if events in ready:  # first: what was told before the stop counts
+            if events in ready:  # read them first: what was reported before the stop counts
                 chunk = events.read(1 << 16)
                 if not chunk:
                     return None
@@ -253,7 +254,7 @@ def _pass_on(job: Job, event: dict[str, Any], told: _Progress, watch: Watch) -> 
 
 
 def _end(process: subprocess.Popen[bytes] | Forked, told: _Progress) -> None:
-    """End a worker and its op's process, whatever state they are in."""
+    """Kill a worker and its op's process, in whatever state they are."""
     kill_group(process.pid)
     for op in told.ops[-1:]:
         kill_group(op)
@@ -261,15 +262,15 @@ def _end(process: subprocess.Popen[bytes] | Forked, told: _Progress) -> None:
 
 
 def _environment(job: Job, timeout: float, compiled: str) -> dict[str, str]:
-    """Of a cell's worker; its processes keep in the folder ``compiled`` what Numba compiles for a GPU."""
+    """The environment of a cell's worker; Numba stores what it compiles for a GPU in the folder ``compiled``."""
     environment = os.environ | {"PYTHONUNBUFFERED": "1"} | threads.OF_A_WORKER
-    # An endless kernel is to say so itself, in good time, with its name and its thread.
+    # A kernel that does not end should report itself before the worker's limit, with its name and thread.
     environment.setdefault(KERNEL_SECONDS, f"{timeout / 2:g}")
     if job.cell.device == "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = ""
     simulate = job.cell != replace(job.cell, implementation="prototype", device="cuda")
     environment["NUMBA_ENABLE_CUDASIM"] = str(int(simulate))
-    environment["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # else a process for each core
+    environment["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # by default a process for each core
     if not simulate:
         environment["NUMBA_CACHE_DIR"] = compiled
     return environment

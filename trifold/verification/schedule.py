@@ -1,4 +1,4 @@
-"""How many cells run side by side, and in which order they start."""
+"""How many cells run in parallel, and in which order they start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GPU_MEMORY = 2 * 2**30  # bytes: the contexts of a worker and of its op's proce
 
 
 def worker_pool(machine: Machine) -> ThreadPoolExecutor:
-    """Threads that call :func:`rows_of_cell`, as many as workers may run side by side: of each core one, and where some
+    """The number of threads that call :func:`rows_of_cell`, one per parallel worker: one for each core and, if some
     wait for a GPU, as many again, if its memory has room for them."""
     cores = len(os.sched_getaffinity(0))
     if not machine.cuda:
@@ -26,18 +26,18 @@ def worker_pool(machine: Machine) -> ThreadPoolExecutor:
 
 
 def in_order(workspace: Workspace, jobs: Iterable[Job], known: Mapping[CellName, float] | None = None) -> list[Job]:
-    """In the order in which they are to start: of each device the longest first, and both devices side by side.
+    """The jobs in the order in which to start them: of each device the longest first, and both devices in parallel.
 
     Args:
         workspace, jobs: of the run.
-        known: seconds that cells have taken in an earlier run. Others are expected to take what their code says.
+        known: seconds that cells took in an earlier run. Others are estimated from the size of their code.
 
-    Cells on a GPU wait for it, and the more of them run, the longer: those on the CPU use the cores meanwhile. So each
-    device's cells are spread over the whole run, as if they took it all.
+    Cells on a GPU wait for it, and for longer the more of them run, while those on the CPU use the cores. So each
+    device's cells are spread over the whole run.
 
-    What a cell takes grows with the code: that which a port includes has more kernels. A prototype's takes about the
-    same time on a GPU whatever it is; on the CPU, one of another op's length may take five times as long, and so those
-    of ports, which are known better, come last. The numbers are of runs of the gallery on an H200, in bytes.
+    The estimate of a port grows with the code that it includes, which has more kernels. A prototype takes about the
+    same time on a GPU whatever it is. On the CPU, prototypes of equal length may differ by a factor of five, so ports,
+    whose estimates are better, come after them. The constants, in bytes, are from runs of the gallery on an H200.
     """
 
     def expected(job: Job) -> float:
@@ -56,10 +56,10 @@ def in_order(workspace: Workspace, jobs: Iterable[Job], known: Mapping[CellName,
         if measured:
             bytes_per_second = sum(lengths[job] for job in measured) / max(1.0, sum(measured.values()))
             lengths |= {job: bytes_per_second * seconds for job, seconds in measured.items()}
-    begins: dict[Job, float] = {}  # which part of its device's time is over when a job begins
+    begins: dict[Job, float] = {}  # the fraction of its device's time that has passed when a job begins
     for device in ("cuda", "cpu"):
         of_device = sorted((job for job in lengths if job.cell.device == device), key=lambda job: -lengths[job])
-        total = sum(lengths[job] for job in of_device) or 1.0  # 0 where an earlier run took no measurable time
+        total = sum(lengths[job] for job in of_device) or 1.0  # 0 if an earlier run took no measurable time
         before = itertools.accumulate((lengths[job] for job in of_device), initial=0.0)
         begins |= {job: time_before / total for job, time_before in zip(of_device, before, strict=False)}
     return sorted(lengths, key=begins.__getitem__)

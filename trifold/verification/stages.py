@@ -1,4 +1,4 @@
-"""How far each op of a workspace has come: which files it has, and what its certificate says."""
+"""The stage of each op of a workspace: which files it has, and the verdict of its certificate."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Stage:
 
     Attributes:
         files: ``complete``, or which are missing.
-        verified: the certificate's verdict with its devices, and with its examples where they are fewer than the
-            default; ``no`` without one.
-        certificate: ``current``, or why it is no proof, or no longer.
+        verified: the certificate's verdict with its devices, and with its examples if they are fewer than the default;
+            ``no`` without one.
+        certificate: ``current``, or why it proves nothing.
     """
 
     op: str

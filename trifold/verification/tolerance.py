@@ -26,13 +26,14 @@ _REFERENCE = "the reference"
 def mismatch(
     actual: Tensor, exact: Tensor, native: Tensor, scale: Tensor | None, *, multiple: float = 4.0
 ) -> str | None:
-    """What is wrong with the values of ``actual``; None where nothing is.
+    """What is wrong with the values of ``actual``; None if nothing is.
 
     Args:
         actual: the implementation's result, of a floating dtype.
         exact: the reference on float64 arguments, same shape.
         native: the reference in the op's dtype.
-        scale: float64, broadcastable to the result; where it is smaller than ``|exact|`` (or None), ``|exact|`` counts.
+        scale: float64, broadcastable to the result; where it is smaller than ``|exact|`` (or None), ``|exact|`` is
+            used.
         multiple: how many u · scale are accepted.
     """
     if actual.numel() == 0:
@@ -63,11 +64,11 @@ def mismatch(
 
 
 def exact_mismatch(actual: Tensor, expected: Tensor, ties: Tensor | None = None) -> str | None:
-    """Where integers or bools differ; None where they do not.
+    """Where integers or bools differ; None if they are equal.
 
     Args:
         actual, expected: of one shape and dtype.
-        ties: where another element is as right, see :class:`trifold.spec.Result`.
+        ties: finds elements that are as right as the expected ones, see :class:`trifold.spec.Result`.
     """
     got, want = actual.detach().cpu(), expected.detach().cpu()
     wrong = got != want
@@ -84,7 +85,7 @@ def exact_mismatch(actual: Tensor, expected: Tensor, ties: Tensor | None = None)
 
 @dataclass(frozen=True)
 class Bound:
-    """How large an error each element may have.
+    """The error that each element may have.
 
     Attributes:
         allowed: in float64, of the result's shape.
@@ -98,7 +99,7 @@ class Bound:
 
 
 def allowed_error(want: Tensor, own: Tensor, scale: Tensor | None, dtype: torch.dtype, *, multiple: float) -> Bound:
-    """The bound of this module's first paragraph, for results in ``dtype``.
+    """The bound of the module's docstring, for results in ``dtype``.
 
     Args:
         want, own: the exact result and PyTorch's own, both as float64 on the CPU.
@@ -118,7 +119,7 @@ def allowed_error(want: Tensor, own: Tensor, scale: Tensor | None, dtype: torch.
     underflow = quantum * max(enlarged, 2 * own_quanta)
     own_multiple = float(((own_error - quantum).clamp(min=0) / unit.clamp(min=quantum)).max())
     multiple = max(multiple, 2 * own_multiple)
-    # Not times `unit`, which is no number any more where float64's own results are subnormal.
+    # Not multiplied by `unit`, which is no number where float64's own results are subnormal.
     allowed = torch.maximum(size * (multiple * info.eps / 2) + underflow, 2 * own_error)
     return Bound(allowed, unit.clamp(min=quantum), multiple)
 
@@ -126,15 +127,16 @@ def allowed_error(want: Tensor, own: Tensor, scale: Tensor | None, dtype: torch.
 def _special_mismatch(
     got: Tensor, want: Tensor, rounded: Tensor, own: Tensor, info: torch.finfo, multiple: float
 ) -> str | None:
-    """NaN must stand where the exact result, or its own overflow in PyTorch, has it; so must inf, with its sign."""
+    """NaN must be where the exact result, or its overflow in PyTorch, is NaN; likewise inf, with its sign."""
     nan_expected = torch.isnan(want)
-    # A finite exact result whose rounding overflows may be inf; one within the tolerance of overflow may be either.
+    # A finite exact result may become inf if its rounding overflows; within the tolerance of overflow, both are
+    # accepted.
     margin = info.max * (1 - multiple * info.eps)
     near_overflow = (want.abs() >= margin) & torch.isfinite(want)
     same_inf = torch.where(torch.isinf(rounded), got == rounded, ~torch.isinf(got))
     inf_allowed = near_overflow & (got.sign() == want.sign()) & ~torch.isnan(got)
     wrong = (torch.isnan(got) != nan_expected) | ~(same_inf | inf_allowed | nan_expected)
-    # What the dtype's own arithmetic overflows to in PyTorch is accepted where we give the same.
+    # Where PyTorch overflows in the dtype's own arithmetic, the same value is accepted.
     same_as_own = (got == own) | (torch.isnan(got) & torch.isnan(own))
     wrong &= ~(same_as_own & ~torch.isfinite(own) & ~torch.isnan(want))
     if not bool(wrong.any()):
@@ -147,7 +149,7 @@ def _special_mismatch(
 
 
 def zero_sign_mismatch(actual: Tensor, exact: Tensor, native: Tensor) -> str | None:
-    """Where a zero has another sign than the exact result and PyTorch's own, which agree on theirs."""
+    """Where a zero has a sign other than that on which the exact result and PyTorch's own agree."""
     if not actual.is_floating_point():
         return None
     got, want, own = (t.detach().cpu() for t in (actual, exact, native))
@@ -181,7 +183,7 @@ def form_mismatch(actual: Tensor, expected: Tensor, other: str = _REFERENCE) -> 
 
 
 def same_bits(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors of one shape and dtype hold the same bits: -0 differs from 0, a nan equals itself."""
+    """Whether two tensors of one shape and dtype have the same bits: -0 differs from 0, a nan equals itself."""
     if a.shape != b.shape:
         return False
     a, b = (t.detach().resolve_conj().contiguous() for t in (a, b))
@@ -192,7 +194,7 @@ def same_bits(a: Tensor, b: Tensor) -> bool:
 
 
 def same_numbers(a: Tensor, b: Tensor) -> bool:
-    """As :func:`same_bits`, but any nan equals any other: a CPU's sum of two nans has the bits of the first."""
+    """As :func:`same_bits`, but any nan equals any other: on a CPU, a sum of two nans has the bits of the first."""
     if same_bits(a, b):
         return True
     if a.shape != b.shape or not (a.is_floating_point() or a.is_complex()) or a.dtype.itemsize == 1:
@@ -203,7 +205,7 @@ def same_numbers(a: Tensor, b: Tensor) -> bool:
 
 
 def share_memory(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors lie in one storage."""
+    """Whether two tensors share a storage."""
     return a.numel() > 0 and a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
 
 

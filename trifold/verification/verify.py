@@ -43,7 +43,7 @@ def verify(
     coverage: bool = False,
     watch: Watch | None = None,
 ) -> Report:
-    """Check prototype and port of each op against its reference, on every device that this machine has.
+    """Check prototype and port of each op against its reference, on every device of this machine.
 
     Args:
         ops: names; none means all ops of the workspace.
@@ -52,16 +52,16 @@ def verify(
         devices: which to check on.
         checks: names of checks, such as ``"gradcheck"``; none means all.
         examples: how many calls hypothesis draws for each check that draws; default: depends on the cell.
-        seed: of the drawing; default: the same calls in every run.
+        seed: of the draws; default: the same calls in every run.
         timeout: seconds after which a case counts as hanging.
         coverage: count the lines and branches of the sources that the inputs reach on the CPU (``OpReport.coverage``).
-            The port is built with counters for it, which is slower, and not what a certificate would speak of.
+            The port is then built with counters, which is slower; such a run writes no certificate.
         watch: is notified of what is planned, what runs, and what has ended.
 
     Returns:
         A report that is true if all ops are verified. For each op with a complete run, or a failure, a certificate is
-        written to ``.trifold/certificates`` in the workspace; one with more examples of the same sources is kept,
-        unless the op has failed.
+            written to ``.trifold/certificates`` in the workspace; one with more examples of the same sources is kept,
+            unless the op has failed.
 
     Raises:
         WorkspaceError: no workspace, no such op, or a file of it is missing.
@@ -145,10 +145,9 @@ def _certified(
     seed: int | None,
     whole: bool,
 ) -> Report:
-    """Write the certificates; the report, which then says where a fuller one has been kept.
+    """Write the certificates; returns the report, which then says where a fuller one has been kept.
 
-    A run that is not whole leaves the certificates as they are, but of ops that failed: none may go on to say that such
-    an op is verified.
+    A partial run writes a certificate only for ops that failed, so that none is still called verified.
     """
     results = []
     for result in report.ops:
@@ -164,7 +163,7 @@ def _certified(
 
 
 def _require_unchanged(result: OpReport, changed: Sequence[str]) -> OpReport:
-    """A failed row more, where files that the op rests on were others before the run."""
+    """Add a failed row if files on which the op depends changed during the run."""
     if not changed:
         return result
     message = f"{', '.join(changed)} changed while it was verified: what ran is unknown; run it again"
@@ -174,7 +173,7 @@ def _require_unchanged(result: OpReport, changed: Sequence[str]) -> OpReport:
 
 
 def _folder(root: str, cell: CellName, coverage: bool) -> str | None:
-    """Where a cell counts its lines; None where it does not."""
+    """The folder into which a cell counts its lines; None if it does not."""
     if not coverage or cell.device != "cpu":
         return None
     folder = Path(root) / cell.op / cell.implementation
@@ -200,7 +199,8 @@ def _require(given: Iterable[str], name: str, known: Sequence[str]) -> None:
 
 
 def _require_properties(checks: Sequence[str], reports: Sequence[OpReport]) -> None:
-    """Each property that was asked for is one of some op. Only the specs know; one that does not load has said so."""
+    """Raises if a requested property is a property of no op. Only the specs know; one that does not load has failed
+    already."""
     rows = {row.check for op in reports for row in op.rows}
     unknown = [name for name in checks if name.startswith(PROPERTY) and name not in rows]
     if unknown and not any(row.outcome == "failed" or row.check == ALL_CHECKS for op in reports for row in op.rows):
@@ -211,7 +211,7 @@ class Interrupted(KeyboardInterrupt):
     """A verification was ended by Ctrl-C, or by another :class:`KeyboardInterrupt`.
 
     Attributes:
-        report: what there is until then; other rows were not run.
+        report: of what ran until then; other rows were not run.
     """
 
     def __init__(self, report: Report) -> None:
@@ -222,7 +222,7 @@ class Interrupted(KeyboardInterrupt):
 def _run(
     workspace: Workspace, jobs: list[Job], machine: Machine, timeout: float, watch: Watch
 ) -> tuple[list[list[Row]], bool]:
-    """The rows of each job, and whether that is all: else the run was interrupted."""
+    """The rows of each job, and whether all have run; if not, the run was interrupted."""
     for job in jobs:
         watch.planned(job.cell, () if machine.lacks(job.cell) else asked_checks(job))
     cells = [job.cell for job in jobs if not machine.lacks(job.cell)]
@@ -256,7 +256,7 @@ def rows_of_cell(
     watch: Watch | None = None,
     stop: Stop | None = None,
 ) -> list[Row]:
-    """All rows of one cell: what its worker reports, or the reason why the machine cannot run it."""
+    """All rows of one cell: those that its worker reports, or the reason why the machine cannot run it."""
     if stop is not None and stop.is_set:
         return _interrupted(job)
     watch = watch or Watch()
@@ -281,7 +281,7 @@ def _rows_of_cell(
 
 
 def _compile_only(job: Job, files: OpFiles, machine: Machine, reason: str) -> Row:
-    """nvcc accepts the port, for each architecture: what can be known of the CUDA build without a GPU."""
+    """Compile the port by nvcc, for each architecture: the part of the CUDA build that needs no GPU."""
     from trifold.build import compile_only
 
     row = Row(BUILD, job.cell.implementation, job.cell.device, "passed")

@@ -1,4 +1,4 @@
-"""What a verification says while it runs."""
+"""Notifications of a verification while it runs."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from trifold.verification.report import Row
 
 
 class Watch:
-    """Follows a verification; this one ignores it. The threads that run cells call its methods."""
+    """Follows a verification; this base class ignores it. The threads that run cells call its methods."""
 
     def planned(self, cell: CellName, checks: Collection[str]) -> None:
-        """The rows that a cell is to have: first those that each op has, then with the properties of its spec."""
+        """The rows that a cell will have: called first with those of every op, then also with the properties of its
+        spec."""
 
     def began(self, cell: CellName, check: str) -> None:
-        """A check begins; the empty name before the first one."""
+        """A check begins; the name is empty before the first one."""
 
     def ended(self, cell: CellName, row: Row) -> None:
-        """A check ended with this row; where the worker dies in the same check later, another row replaces it."""
+        """A check ended with this row. If the worker dies in the same check later, another row replaces it."""
 
     def finished(self, cell: CellName, rows: Sequence[Row]) -> None:
-        """A cell is over, with all its rows."""
+        """A cell has ended, with all its rows."""
 
 
 class InWords(Watch):
-    """Says in a few words what runs, and nothing else."""
+    """Prints in a few words what runs, and nothing else."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell

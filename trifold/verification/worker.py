@@ -1,9 +1,9 @@
 """The judge of one cell: ``python -m trifold.verification.worker``.
 
-It reads a job from standard input and writes events, one JSON object a line, to the file descriptor that its only
-argument names: ``plan`` (the properties that will have rows), ``op`` (a process of the op started), ``check`` (one
-begins), ``case`` (what is about to run), ``row`` (one ended) and, last, ``done``. The op runs in a process of its own
-(:mod:`trifold.verification.remote`): here is the reference, what is exact, and what decides.
+It reads a job from standard input and writes events, one JSON object a line, to the file descriptor that is its only
+argument: ``plan`` (the properties that will have rows), ``op`` (a process of the op started), ``check`` (one begins),
+``case`` (one begins), ``row`` (a check ended) and, last, ``done``. The op runs in another process
+(:mod:`trifold.verification.remote`); the reference and the comparisons are in this one.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from trifold.workspace import OpFiles, Workspace, import_file
 
 _IN_SIMULATOR, _COMPILED = Limits(elements=20_000), Limits(elements=100_000)
 
-_MEMORY_S = 60.0  # until memory of the GPU is free that other cells have
-_DEATHS = 3  # so often may the op's process die before the other checks are given up
+_MEMORY_S = 60.0  # seconds to wait for memory of the GPU that other cells use
+_DEATHS = 3  # deaths of the op's process after which the other checks are given up
 
 
 class Events:
@@ -84,14 +84,14 @@ class Events:
 
 
 def run(job: Job, events: Events) -> None:
-    """Run the job's checks; each that was asked for sends a row, whatever happens in it."""
+    """Run the job's checks. Each requested check sends a row, whatever happens in it."""
     files = Workspace.at(Path(job.workspace)).op(job.cell.op)
     rows = _Rows(job, events)
     events.check(BUILD)
-    changed = integrity.Snapshot().changed  # this very method, whatever a spec puts in its place
+    changed = integrity.Snapshot().changed  # bound here, so that a spec cannot replace the method
     process = OpProcess(_starter(job), job.timeout, job.cell.device, events.op)
     guarded = process
-    if job.cell.device == "cuda":  # on the CPU, memory is guarded on request in the very process
+    if job.cell.device == "cuda":  # on the CPU, the op's usual process guards memory on request
         wait_asleep()
         guarded = OpProcess(_starter(job, guarded=True), job.timeout, job.cell.device, events.op)
     try:
@@ -115,14 +115,14 @@ def run(job: Job, events: Events) -> None:
                 reason = f"given up after the op's process died in: {', '.join(deaths)}"
                 rows.send(OTHER_CHECKS, "not run", reason=reason, always=True)
                 break
-        if gpu_is_lost():  # by the reference: the runner starts another worker for the other checks
+        if gpu_is_lost():  # lost by the reference: the runner starts another worker for the other checks
             sys.exit("the judge's own use of the GPU has ended by a fault, of the reference or of the spec")
         give_back_what_is_kept()
     process.close()
 
 
 class _Rows:
-    """Sends the rows that were asked for, each with the seconds since the one before."""
+    """Sends the requested rows, each with the seconds since the previous one."""
 
     def __init__(self, job: Job, events: Events) -> None:
         self._job, self._events, self._started = job, events, time.monotonic()
@@ -150,7 +150,7 @@ class _Rows:
 
 
 def _run_check(check: Check, cell: Cell, rows: _Rows, changed: Callable[[], list[str]]) -> bool:
-    """Whether the op's process lives on."""
+    """Run a check and send its row; returns whether the op's process survived."""
     cell.cases, cell.current = 0, (None, "")
     cell.dtypes.clear()
     cell.accepted = ()
@@ -164,7 +164,7 @@ def _run_check(check: Check, cell: Cell, rows: _Rows, changed: Callable[[], list
     except OpDied as error:
         rows.send(check.name, "failed", cases=cell.cases, failures=(cell.died(error, backward=backward),))
         return False
-    except BaseException as error:  # SystemExit too: a row must come
+    except BaseException as error:  # also SystemExit: a row must be sent
         if isinstance(error, KeyboardInterrupt):
             raise
         failure = Failure(f"{type(error).__name__}: {error}", seed=cell.search.seed)
@@ -187,11 +187,11 @@ def _wanted(job: Job, name: str) -> bool:
 
 
 def _checks(job: Job, spec: Spec) -> list[Check]:
-    """The checks to run: those that were asked for, and before each what it looks at."""
+    """The checks to run: the requested ones, and before each those whose results it uses."""
     device = job.cell.device
     possible = [check for check in CHECKS if device in check.devices]
     possible += [property_check(p) for p in spec.properties if applies(p, job.cell)]
-    # Branches are counted over all other checks: they come last.
+    # Branches are counted over all other checks, so it is last.
     possible.sort(key=lambda check: check.name == "branches")
     asked = {check.name for check in possible if _wanted(job, check.name)}
     needed = {name for check in possible if check.name in asked for name in check.after}
@@ -224,10 +224,10 @@ def property_check(stated: Property) -> Check:
 
 @contextlib.contextmanager
 def _alone_on_gpu(cell: Cell, needed: int) -> Iterator[None]:
-    """Properties of a GPU alone, which may take most of its memory, run one at a time; what they took is given back.
+    """Properties for a GPU only run one at a time, as they may need most of its memory, which is freed afterwards.
 
     Args:
-        needed: bytes of the GPU's memory, which other cells' checks may have for a while.
+        needed: bytes of the GPU's memory, which other cells' checks may occupy for a while.
     """
     _, there = torch.cuda.mem_get_info()
     if needed > there:
@@ -238,7 +238,7 @@ def _alone_on_gpu(cell: Cell, needed: int) -> Iterator[None]:
             time.sleep(0.1)
         try:
             yield
-        except Exception as error:  # what it holds is of no use any more
+        except Exception as error:  # the traceback's references are not needed any more
             traceback.clear_frames(error.__traceback__)
             raise
         finally:
@@ -252,10 +252,10 @@ def applies(stated: Property, cell: CellName) -> bool:
 
 
 def _reference(files: OpFiles) -> Any:
-    """The op's ``reference``, out of its prototype's file, of which nothing else runs here.
+    """The op's ``reference``, from its prototype's file, of which nothing else runs in this process.
 
     Raises:
-        WorkspaceError: there is none, or what it needs cannot be imported.
+        WorkspaceError: there is none, or something that it needs cannot be imported.
     """
     try:
         module = import_file(files.prototype, f"trifold_reference_{files.name}", reference_alone)
@@ -300,10 +300,10 @@ _NAMES_OF_OURS = frozenset(kind.__name__ for kind in TrifoldError.__subclasses__
 
 
 def _starter(job: Job, *, guarded: bool = False) -> Start:
-    """Starts the op's process: forked where a nursery serves, else a fresh one.
+    """Starts the op's process: forked if a nursery serves, else a fresh one.
 
     Args:
-        guarded: all of its memory on GPUs is guarded.
+        guarded: guard all of its memory on GPUs.
     """
     cell = job.cell
     setup = {
@@ -337,7 +337,7 @@ def _starter(job: Job, *, guarded: bool = False) -> Start:
             stderr=subprocess.STDOUT,
             pass_fds=(connection, incoming, outgoing),
             env={**_environment_of_op(job, guarded), **environment},
-            start_new_session=True,  # so that a hung op goes with its compilers
+            start_new_session=True,  # so that a hung op can be killed together with its compilers
         )
 
     return start
@@ -346,7 +346,7 @@ def _starter(job: Job, *, guarded: bool = False) -> Start:
 def _environment_of_op(job: Job, guarded: bool) -> dict[str, str]:
     environment = dict(os.environ)
     if guarded:
-        environment["CUDA_LAUNCH_BLOCKING"] = "1"  # the launch of a kernel that faults raises, not a later call
+        environment["CUDA_LAUNCH_BLOCKING"] = "1"  # so that the launch of a kernel that faults raises, not a later call
     if job.cell.device == "cpu":
         environment |= guard.preload_environment()
     if job.coverage is not None and job.cell.implementation == "port":
@@ -355,7 +355,7 @@ def _environment_of_op(job: Job, guarded: bool) -> dict[str, str]:
 
 
 def work(request: str, events: int) -> None:
-    """Run a job, which is given as JSON; ``events`` is the file descriptor to write to, and is closed."""
+    """Run a job, given as JSON; ``events`` is the file descriptor to write to, and is closed."""
     faulthandler.enable()
     warnings.simplefilter("ignore")
     job = Job.from_json(request)

@@ -32,9 +32,9 @@ class Check:
 
     Attributes:
         run: raises ``CheckFailed`` or ``NotRun``; may return a remark, shown beside the outcome.
-        finds: the mistakes that it shows, for the documentation.
+        finds: the mistakes that it finds, for the documentation.
         devices: where it applies.
-        after: checks whose work it looks at; they run before it, also where they were not asked for.
+        after: checks whose results it uses; they run first, even if they were not requested.
         own_build: it builds a port for itself.
     """
 

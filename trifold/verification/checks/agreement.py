@@ -1,4 +1,4 @@
-"""Two runs of one call, whose threads ran in other orders or at other times: results and gradients must be the same."""
+"""Two runs of one call under other schedules or timings must have the same results and gradients."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from trifold.verification.tolerance import same_numbers
 
 @dataclass(frozen=True)
 class Run:
-    """What a call gave: results, and a gradient for each argument: of the results' sum, or of what the check says."""
+    """The results of a call, and a gradient for each argument: of the results' sum, or for the check's upstream
+    gradients."""
 
     results: tuple[Tensor, ...]
     grads: tuple[Tensor | None, ...]
 
     @classmethod
     def of(cls, cell: Cell, call: Call) -> Run:
-        """The call, forward and backward, as :meth:`OpProcess.running` says."""
+        """Run the call forward and backward, with the options of :meth:`OpProcess.running`."""
         made = forward(cell, call, cell.implementation.function)
         return cls(tuple(output.detach() for output in made.outputs), made.gradients_of_sum())
 
@@ -43,15 +44,17 @@ def require_same(
     where: tuple[str, str],
     outer: Upstream | None = unit_upstream_gradient,
 ) -> None:
-    """Raise ``CheckFailed`` where the runs have other bits, those of a nan left aside; where the spec says that a sum
-    has no order, where one of them is beyond the bound.
+    """Raise ``CheckFailed`` where two runs differ.
+
+    Results must have the same bits, except that any nan equals any other. Where the spec says that a sum has no order,
+    both runs must be within the bound instead.
 
     Args:
         cell, call: of both runs.
         first, run: the two.
-        what: what shows in their results, for the message.
+        what: the cause of a difference, for the message.
         where: how each run was made: "in the natural order".
-        outer: makes the upstream gradient of a result, as it was in both runs; None: as :func:`differentiate` does.
+        outer: makes the upstream gradient of a result, as in both runs; None: as :func:`differentiate` does.
     """
     paths = cell.gradient_paths(call)
     if same_values(cell, call, first.results, run.results) and same_gradients(

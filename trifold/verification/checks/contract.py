@@ -1,4 +1,5 @@
-"""What callers rely on: errors that name the argument, repeatability, and that every kernel of the port was run."""
+"""What callers rely on: errors that name the argument, repeatable results, and that every kernel of the port was
+run."""
 
 from __future__ import annotations
 
@@ -34,15 +35,15 @@ from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
 from trifold.verification.tolerance import same_bits, share_memory
 
-_ON_CPU = 2048  # elements, of calls that are repeated there: a block and more
-_MODES_OF = 2  # of so many calls one is made in each mode of autograd
-_DRAWN = 100  # at most, until one has small whole numbers
+_ON_CPU = 2048  # elements, at most, in calls that are repeated on the CPU: more than a block has threads
+_MODES_OF = 2  # one call of so many is also made in each mode of autograd
+_DRAWN = 100  # draws, at most, to find a call with small whole numbers
 _OTHERS = "with another default dtype (torch.set_default_dtype)"
-_HELD = 24  # results that are held while later calls run
+_HELD = 24  # results that are kept while later calls run
 
 
 def errors(cell: Cell) -> None:
-    """Each bad call raises an ordinary exception whose message names what is at fault."""
+    """Each bad call raises an ordinary exception whose message names the argument at fault."""
     calls = [bad for bad in cell.spec.bad_calls if cell.device in bad.devices]
     if not calls:
         raise CheckFailed(
@@ -79,7 +80,7 @@ def errors(cell: Cell) -> None:
 
 
 def _goes_on(cell: Cell, refused: str) -> None:
-    """What was refused leaves nothing behind: a right call is right after it."""
+    """A call that was refused has no effect: a correct call after it has the right result."""
     call = cell.small_calls()[0]
     try:
         cell.run_case(lambda call: compare(cell, call), call, f"after a refused call: {refused}")
@@ -96,7 +97,7 @@ def _fits(reference: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
 
 
 def _refuses_gradients(cell: Cell) -> None:
-    """An op without gradient that is asked for one says so: no result depends on its arguments, or backward raises."""
+    """An op without a gradient says so: none of its results requires a gradient, or backward raises."""
     for call in cell.small_calls()[:1]:
         cell.begin(call, "a gradient is asked for")
         arguments = call.arguments(cell.device)
@@ -117,8 +118,10 @@ def _refuses_gradients(cell: Cell) -> None:
 
 
 def _refuses_other_gradients(cell: Cell) -> None:
-    """An argument that has no gradient by the spec, and requires one beside those that have, is named by an error: it
-    would silently get none."""
+    """An argument without a gradient that requires one is refused with an error that names it.
+
+    Otherwise it would silently get no gradient beside those that have one.
+    """
     call = cell.small_calls()[0]
     paths = cell.gradient_paths(call)
     for path in (path for path, _ in call.floating() if path not in paths):
@@ -141,9 +144,10 @@ def _refuses_other_gradients(cell: Cell) -> None:
 
 
 def repeatable(cell: Cell) -> None:
-    """The same call gives the same bits: three times, in each mode of autograd, among others, where other numbers lay.
+    """The same call has the same bits: three times, in each mode of autograd, between other calls, and at reused
+    addresses.
 
-    So do its gradients. A random op moves on in between.
+    So have its gradients. A random op must draw other numbers in each call.
     """
     kept: list[_Kept] = []
 
@@ -197,7 +201,7 @@ def repeatable(cell: Cell) -> None:
 
 
 def _leaves_settings(cell: Cell) -> None:
-    """What an application has set for all of torch is still what it was before the op was loaded."""
+    """The process-wide settings of torch are the same as before the op was loaded."""
     before, now = cell.process.settings()
     for name, value in before.items():
         if now[name] != value:
@@ -205,7 +209,7 @@ def _leaves_settings(cell: Cell) -> None:
 
 
 def _leaves_generator(cell: Cell, call: Call) -> None:
-    """Only a random op draws numbers."""
+    """Only a random op may draw numbers."""
     if cell.spec.random:
         return
     seed(call.seed)
@@ -216,7 +220,7 @@ def _leaves_generator(cell: Cell, call: Call) -> None:
 
 
 def _same_with_other_defaults(cell: Cell, call: Call) -> None:
-    """What the op makes of float32 is float32 because its arguments are, and not by default."""
+    """Tensors that the op makes have the arguments' dtype, and not torch's default dtype."""
     plain = Run.of(cell, call)
     try:
         with cell.process.running(other_defaults=True):
@@ -230,7 +234,8 @@ def _same_with_other_defaults(cell: Cell, call: Call) -> None:
 
 
 def _keeps_no_argument(cell: Cell, call: Call) -> None:
-    """After a call that asks for no gradient nobody holds an argument or a result, as an unbounded cache would."""
+    """After a call without gradients, nothing but the caller holds an argument or a result, as an unbounded cache
+    would."""
     answer, _ = cell.process.beside("what_is_kept", *call.arguments(cell.device))
     if answer["kept"]:
         raise CheckFailed(
@@ -240,8 +245,10 @@ def _keeps_no_argument(cell: Cell, call: Call) -> None:
 
 
 def _with_the_same_ends(cell: Cell) -> Iterator[tuple[Call, Call]]:
-    """A call, and one of which a tensor has other numbers between its first and its last, if the spec has such calls:
-    those of whole numbers from -4 to 4, of which one pair in 81 has the same ends."""
+    """Pairs of calls that differ only between their first and last number, if the spec has such calls.
+
+    They are calls of whole numbers from -4 to 4, of which one pair in 81 has the same ends.
+    """
     drawn = (call for number in range(_DRAWN) for call in cell.drawn_calls(cell.limits, 1, salt=number))
     for call in itertools.chain((call for _, call in cell.fixed_calls()), drawn):
         for _, case in call.floating():
@@ -269,7 +276,7 @@ def _is_not_taken_for(cell: Cell, earlier: Call, call: Call) -> None:
 
 
 def _further_calls(cell: Cell) -> Sequence[tuple[str, Call]]:
-    """On a GPU those that launch every kernel instance; where kernels run slowly, a dozen."""
+    """On a GPU the calls that launch every kernel instance; elsewhere, where kernels are slow, a dozen."""
     return launching_calls(cell) if cell.device == "cuda" else list(itertools.islice(cell.fixed_calls(), 12))
 
 
@@ -281,7 +288,7 @@ def _same_gradients(cell: Cell, call: Call) -> None:
 
 
 def _same_in_modes(cell: Cell, call: Call, plain: tuple[Tensor, ...]) -> None:
-    """Under ``no_grad`` and ``inference_mode``, and with arguments that require a gradient."""
+    """The call under ``no_grad`` and ``inference_mode``, and with arguments that require a gradient."""
     for name, mode in (("torch.no_grad()", torch.no_grad), ("torch.inference_mode()", torch.inference_mode)):
         with mode():
             results = cell.invoke(call)
@@ -296,7 +303,8 @@ def _same_in_modes(cell: Cell, call: Call, plain: tuple[Tensor, ...]) -> None:
 
 @dataclass(frozen=True)
 class _Kept:
-    """Results of a call, and copies of what they were; memory that two results share there is shared here."""
+    """Results of a call, with copies of their values. Results that share memory in the op's process share it here as
+    well."""
 
     call: Call
     results: tuple[Tensor, ...]
@@ -308,7 +316,7 @@ class _Kept:
 
 
 def _require_kept(cell: Cell, kept: Sequence[_Kept]) -> None:
-    """Results of earlier calls are still what they were, after all the later ones."""
+    """Results of earlier calls are unchanged after all later calls."""
     for one in kept:
         same = all(same_bits(a, b) for a, b in zip(one.results, one.copies, strict=True))
         if not same or cell.process.changed_since(one.results):
@@ -316,7 +324,7 @@ def _require_kept(cell: Cell, kept: Sequence[_Kept]) -> None:
 
 
 def others(call: Call) -> Iterator[Call]:
-    """The call with other numbers in its tensors, time and again."""
+    """Repeat the call with other numbers in its tensors."""
     for step in itertools.count(1):
         yield replace(call.with_cases(functools.partial(_reseeded, 100 * step)), seed=call.seed + step)
 
@@ -330,7 +338,8 @@ def _keeps_results(cell: Cell, call: Call) -> None:
 
 
 def _keeps_what_is_saved(cell: Cell, call: Call) -> None:
-    """Forward, forward with other numbers, then backward of the first: its gradients are those of its own numbers."""
+    """Forward, forward with other numbers, then backward of the first: the gradients must be those of the first
+    numbers."""
     function, paths = cell.implementation.function, cell.gradient_paths(call)
     expected = forward(cell, call, function).gradients_of_sum()
     first = forward(cell, call, function)
@@ -342,7 +351,7 @@ def _keeps_what_is_saved(cell: Cell, call: Call) -> None:
 
 
 def _same_backward_again(cell: Cell, call: Call) -> None:
-    """Backward with ``retain_graph`` leaves what it needs: the second one gives the same."""
+    """Backward with ``retain_graph`` keeps what it needs: a second backward pass has the same gradients."""
     made = forward(cell, call, cell.implementation.function)
     outer = made.ones()
     first, second = made.gradients(outer, keep=True), made.gradients(outer)
@@ -351,8 +360,10 @@ def _same_backward_again(cell: Cell, call: Call) -> None:
 
 
 def _notices_changes(cell: Cell, call: Call) -> None:
-    """An argument or a result that is changed in place between forward and backward makes backward raise, or does not
-    matter: torch counts the changes of what ``save_for_backward`` was given."""
+    """If an argument or a result is changed in place between forward and backward, backward raises or is not affected.
+
+    torch counts in-place changes of the tensors that ``save_for_backward`` was given.
+    """
     paths = cell.gradient_paths(call)
     made = call.arguments(cell.device)
     require_gradients(made, call, paths)
@@ -373,7 +384,8 @@ def _notices_changes(cell: Cell, call: Call) -> None:
 
 
 def _follows_changes(cell: Cell, call: Call) -> None:
-    """Other numbers in the same memory, which change no version counter, have another result: the right one."""
+    """After the arguments' memory got other numbers without a change of any version counter, the result is that of the
+    new numbers."""
     other = call.with_cases(lambda case: _reseeded(1, case) if isinstance(case, TensorCase) else case)
     expected = cell.invoke(other)
     cell.invoke(call)
@@ -395,7 +407,8 @@ def _moves_on(cell: Cell, call: Call) -> None:
 
 
 def branches(cell: Cell) -> str:
-    """Each kernel of the prototype, and each instance of the port's that a launch can reach, was launched before."""
+    """Each kernel of the prototype, and each reachable kernel instance of the port, has been launched by an earlier
+    check."""
     if cell.process.deaths:
         raise CheckFailed("the op's process has died in a check before, and what it had launched is not known")
     launches = cell.process.branches()

@@ -23,26 +23,26 @@ from trifold.verification.tolerance import mismatch, same_bits, same_numbers
 
 @dataclass(frozen=True)
 class Forward:
-    """A call made with gradients: its differentiable arguments, and its results as :meth:`Cell.invoke` has them."""
+    """A call made with gradients: its differentiable arguments, and its results in the form of :meth:`Cell.invoke`."""
 
     inputs: list[Tensor]
     outputs: tuple[Tensor, ...]
 
     def ones(self) -> list[Tensor]:
-        """Upstream gradients of 1 for the results that have a gradient; all elements of one are one number."""
+        """Upstream gradients of 1, expanded from one number, for the results that have a gradient."""
         differentiable = [output for output in self.outputs if output.requires_grad]
         return [torch.ones((), dtype=y.dtype, device=y.device).expand(y.shape) for y in differentiable]
 
     def gradients(self, outer: Sequence[Tensor], *, keep: bool = False) -> tuple[Tensor | None, ...]:
-        """The gradient for each input, given those of the results; None where no result depends on it. With ``keep``
-        they can be asked for again."""
+        """The gradient for each input, for these upstream gradients; None where no result depends on the input. With
+        ``keep`` the graph can be used again."""
         outputs = [output for output in self.outputs if output.requires_grad]
         if not outputs or not self.inputs:
             return (None,) * len(self.inputs)
         return torch.autograd.grad(outputs, self.inputs, outer, retain_graph=keep, allow_unused=True)
 
     def gradients_of_sum(self) -> tuple[Tensor | None, ...]:
-        """The gradient of the results' sum for each input; None where no result depends on it."""
+        """The gradient of the results' sum for each input; None where no result depends on the input."""
         return self.gradients(self.ones())
 
     def values_and_gradients(self) -> list[Tensor]:
@@ -52,8 +52,8 @@ class Forward:
 
 
 def require_gradients(arguments: Arguments, call: Call, paths: Sequence[Path]) -> list[Tensor]:
-    """Make the arguments at ``paths`` leaves that require a gradient, in place; an argument that is the very tensor
-    of one of them stays that."""
+    """Make the arguments at ``paths`` leaves that require a gradient, in place. An argument that is the same tensor as
+    one of them remains so."""
     for path in paths:
         put_at(arguments, path, tensor_at(arguments, path).detach().requires_grad_())
     arguments[0][:] = call.with_aliases(arguments[0])
@@ -61,7 +61,8 @@ def require_gradients(arguments: Arguments, call: Call, paths: Sequence[Path]) -
 
 
 def forward(cell: Cell, call: Call, function: Callable[..., Any], arguments: Arguments | None = None) -> Forward:
-    """``function`` on the call's arguments (made here, unless given); those that have a gradient require it."""
+    """Call ``function`` with the call's arguments (made here unless given), which require a gradient if they have
+    one."""
     made = arguments or call.arguments(cell.device)
     inputs = require_gradients(made, call, cell.gradient_paths(call))
     seed(call.seed)
@@ -69,7 +70,7 @@ def forward(cell: Cell, call: Call, function: Callable[..., Any], arguments: Arg
 
 
 def in_dtype(call: Call, dtype: torch.dtype) -> Call:
-    """The call with all its floating tensors in ``dtype``, and complex ones in the complex dtype of its precision."""
+    """The call with all floating tensors in ``dtype``, and complex ones in its complex counterpart."""
 
     def changed(case: AnyCase) -> AnyCase:
         if isinstance(case, TensorCase) and case.dtype.is_floating_point:
@@ -85,14 +86,17 @@ Convert = Callable[[Tensor], Tensor]
 Upstream = Callable[[Tensor, torch.dtype, int], Tensor]
 
 
-# Elements; of more, an upstream gradient begins where the result does, so that kernels for aligned rows are reached.
+# Elements. For larger results, an upstream gradient starts at the same alignment as the result, so that kernels for
+# aligned rows are reached.
 _PARTS = 4096
 
 
 def upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
-    """Normal numbers. Of three numbers of elements in a row, one has stride 0 in all dimensions (as sum().backward()
-    gives) or in one of them. The others are contiguous, transposed, or of few elements what a part of a larger tensor
-    has for its gradient: at an offset, with rows that lie apart or elements that do."""
+    """Normal numbers in one of several layouts, chosen by the number of elements.
+
+    Two in three numbers of elements have stride 0, in all dimensions (as sum().backward() makes) or in one. The others
+    are contiguous, transposed or, if small, a part of a larger tensor: at an offset, with rows or elements apart.
+    """
     generator = torch.Generator().manual_seed(seed)
     shape = tuple(result.shape)
 
@@ -112,7 +116,7 @@ def upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
 
 
 def special_upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
-    """Normal numbers, and in one place of eight 0, -0, inf, -inf or nan."""
+    """Normal numbers, and at one place in eight 0, -0, inf, -inf or nan."""
     generator = torch.Generator().manual_seed(seed)
     shape = tuple(result.shape)
     normal = torch.randn(shape, generator=generator)
@@ -122,17 +126,17 @@ def special_upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> 
 
 
 def unit_upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
-    """Ones: what ``sum().backward()`` hands down."""
+    """Ones, which ``sum().backward()`` passes down."""
     return torch.ones_like(result)
 
 
 @dataclass(frozen=True)
 class Differentiated:
-    """What a call gave, forward and backward.
+    """The outcome of a call, forward and backward.
 
     Attributes:
         results: all of them.
-        grads: for each argument that was asked for, None where no result depends on it.
+        grads: for each requested argument; None where no result depends on it.
         outer: the upstream gradients of the results that have a gradient.
     """
 
@@ -152,12 +156,12 @@ def differentiate(
     outer: Upstream | None = None,
     through: Sequence[int] | None = None,
 ) -> Differentiated:
-    """``function`` forward and backward.
+    """Run ``function`` forward and backward.
 
     Args:
-        paths: the arguments whose gradients are asked for.
+        paths: the arguments whose gradients are computed.
         convert: applied to the floating arguments and to the upstream gradients.
-        upstream: applied to the upstream gradients, too.
+        upstream: also applied to the upstream gradients.
         outer: makes the upstream gradient of a result; default: :func:`upstream_gradient`.
         through: the results that have an upstream gradient, the others are unused; default: all.
     """
@@ -206,7 +210,7 @@ def _only_floating(convert: Convert | None) -> Convert:
 
 
 def exactly(cell: Cell) -> Convert:
-    """Converts to the dtype in which the reference is exact."""
+    """Converts a tensor to the dtype in which the reference is exact."""
     dtype = cell.spec.reference_dtype
     return lambda value: value.to(dtype.to_complex() if value.is_complex() else dtype)
 
@@ -238,7 +242,7 @@ def gradient_scales(
 
 @dataclass(frozen=True)
 class RightGradients:
-    """The reference's gradients, by the argument's place: which others are asked for does not change them.
+    """The reference's gradients, by the path of the argument. They do not depend on which others are computed.
 
     Attributes:
         multiple: of the spec.
@@ -260,7 +264,7 @@ class RightGradients:
         return cls(cell.spec.multiple, *by_path)
 
     def wrong(self, path: Path, grad: Tensor) -> str | None:
-        """What is wrong with a gradient; None where nothing is, or where no result depends on the argument."""
+        """What is wrong with a gradient; None if it is right, or if no result depends on the argument."""
         own, want = self.native[path], self.exact[path]
         if own is None or want is None:
             return None
@@ -275,8 +279,8 @@ def same_gradients(
     second: Sequence[Tensor | None],
     outer: Upstream | None = None,
 ) -> bool:
-    """Whether two runs of one backward pass gave the same: the same bits, but for those of a nan, or where the spec
-    says that a sum has no order, both within the bound."""
+    """Whether two runs of one backward pass agree: the same bits, except that any nan equals any other; or, where the
+    spec says that a sum has no order, both within the bound."""
     pairs = list(zip(first, second, strict=True))
     if any((a is None) != (b is None) for a, b in pairs):
         return False
@@ -294,7 +298,7 @@ def same_gradients(
 
 
 def stated_gradient_errors(cell: Cell, call: Call, stated: Callable[..., Any]) -> dict[Path, Tensor | None]:
-    """What a function of a spec, such as ``gradient_rounding_error``, says of each gradient."""
+    """The values that a function of a spec, such as ``gradient_rounding_error``, returns for each gradient."""
     return dict(zip(_stated_paths(cell, call), _stated(cell, call, stated, None), strict=True))
 
 
@@ -309,7 +313,7 @@ def _stated(cell: Cell, call: Call, stated: Callable[..., Any], outer: Upstream 
 
 
 def _stated_paths(cell: Cell, call: Call) -> list[Path]:
-    """The arguments that a spec states scales of: those with a gradient, and what is the same tensor, in order."""
+    """The arguments whose scales a spec states, in order: those with a gradient, each tensor once."""
     paths = cell.gradient_paths(call)
     positional = [path for path in paths if isinstance(path[0], int)]
     positional += [(i,) for i, v in enumerate(call.args) if isinstance(v, AliasCase) and (v.of,) in paths]
@@ -317,7 +321,7 @@ def _stated_paths(cell: Cell, call: Call) -> list[Path]:
 
 
 def _very_tensors(call: Call, path: Path) -> Iterator[Path]:
-    """The places at which an argument stands again: autograd adds up the gradients of all."""
+    """All paths of the argument, if it is passed more than once: autograd adds the gradients of all."""
     for other, value in enumerate(call.args):
         if isinstance(value, AliasCase) and ((value.of,), value.shift) == (path, 0):
             yield (other,)

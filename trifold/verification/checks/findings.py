@@ -1,10 +1,10 @@
-"""What the execution engine finds in a kernel, and whether the order of blocks and threads shows in the results; on a
-GPU what compute-sanitizer finds (:mod:`trifold.verification.checks.findings_on_gpu`).
+"""What the execution engine finds in a kernel, and whether results depend on the schedule. On a GPU, what
+compute-sanitizer finds (:mod:`trifold.verification.checks.findings_on_gpu`).
 
-Each case, forward and backward, runs with all checks in several orders: the natural one, and three shuffled ones or, of
-a drawn call and of a large one, one of these. Its results and gradients must be the same bits in each; within the bound
-of ``values`` where the spec says that a sum has no order.
-Which bytes the kernels wrote is recorded in the natural order, for the row ``written``.
+Each case runs forward and backward with all checks, under several schedules: the natural order and three shuffled ones,
+or one of these for drawn and for large calls. Results and gradients must have the same bits in each, or be within the
+bound of ``values`` where the spec says that a sum has no order.
+In the natural order, the bytes that kernels write are recorded for the row ``written``.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ from trifold.verification.checks.origin import Recorded, form_with_checks
 from trifold.verification.observations import Observations
 from trifold.verification.outcomes import CheckFailed
 
-_SHUFFLED = (1, 2, 3)  # seeds of orders; 0 is the natural one
-_FEW = 2048  # elements; calls of more run in one shuffled order
-_CALLS = 16  # drawn beside the fixed ones
+_SHUFFLED = (1, 2, 3)  # seeds of schedules; 0 is the natural order
+_FEW = 2048  # elements; larger calls run under one shuffled schedule
+_CALLS = 16  # drawn calls, in addition to the fixed ones
 
 
 def findings(cell: Cell) -> str | None:
-    """Every finding of severity error fails its case, and so do the warnings of a barrier that some threads never reach
-    and of writes that leave the same value in any order; but for those that the user accepts
-    (:mod:`trifold.acceptance`), which the row lists."""
+    """A case fails by a finding of severity error, and by two kinds of warnings: of a barrier that some threads never
+    reach, and of writes that leave the same value in any order.
+
+    Findings that the user accepts (:mod:`trifold.acceptance`) are exempt, and listed in the row.
+    """
     if cell.device == "cuda":
         return findings_on_gpu(cell)
     form = form_with_checks(cell)
@@ -71,20 +73,21 @@ def findings(cell: Cell) -> str | None:
         cell.run_case(in_all, call)
     cell.origins = Origins(cell.cases, frozenset(cell.dtypes), unwritten[0] if unwritten else None)
     cell.met = found.met
-    # What a GPU's kernels alone may meet is for the row that runs these to miss.
+    # The row that runs a GPU's kernels reports acceptances that only these could meet.
     missed = [] if cell.kind == "port" and chooses_paths(cell.implementation.files.binding) else found.missed()
     return "; ".join([*found.accept(cell), *missed, *found.warnings()]) or None
 
 
 class Found:
-    """What the engine found in the calls of a check."""
+    """The engine's findings in the calls of a check."""
 
     def __init__(self) -> None:
         self._findings: list[Finding] = []
         self._allowed: dict[str, dict[str, Any]] = {}
 
     def take(self, observed: Observations, call: Call) -> None:
-        """Of one call. Raises ``CheckFailed`` where a warning is of what CUDA leaves undefined, and is not accepted."""
+        """Add those of one call. Raises ``CheckFailed`` for a warning about something that CUDA leaves undefined, if it
+        is not accepted."""
         self._findings += observed.findings
         self._allowed.update({each["place"]: each for each in observed.allowed})
         _require_defined(observed.findings, call)
@@ -95,7 +98,7 @@ class Found:
         return frozenset(finding.accepted_at for finding in self._findings if finding.accepted)
 
     def accept(self, cell: Cell) -> list[str]:
-        """What the user accepts, in words and in the cell's record."""
+        """The findings that the user accepts, in words and in the cell's record."""
         accepted = places.merged(finding for finding in self._findings if finding.accepted)
         cell.accepted = tuple(
             {
@@ -109,12 +112,12 @@ class Found:
         return [places.accepted(finding) for finding in accepted]
 
     def missed(self, met: Collection[str] = ()) -> list[str]:
-        """Comments that accepted nothing, but for those that were ``met`` elsewhere."""
+        """Comments that accepted nothing here and are not in ``met``."""
         allowed = (each for place, each in self._allowed.items() if place not in met)
         return [f"allowed, but did not occur: {each}" for each in places.unmet(self._findings, allowed)]
 
     def warnings(self) -> list[str]:
-        """One sentence for each line of source that was warned of."""
+        """One sentence for each line of source with a warning."""
         lines: dict[tuple[str, str, int], str] = {}
         for finding in self._findings:
             if finding.severity == "error" or finding.accepted or not finding.accesses:
@@ -127,22 +130,22 @@ class Found:
 
 
 def _one_of_them(call: Call) -> int:
-    """A shuffled order: another one for another call, the same for the same one."""
+    """The seed of a shuffled schedule, which depends on the call and is the same in each run."""
     return _SHUFFLED[zlib.crc32(repr(call).encode()) % len(_SHUFFLED)]
 
 
-# What distinguishes a build with checks from one without.
+# The macros that distinguish a build with checks from one without.
 _TELLS_BUILDS = re.compile(r"__SANITIZE_\w+|__has_feature|__tsan_\w+|host::checked|\btrifold_host_\w+")
 
 
 def _require_what_ships(cell: Cell, call: Call, run: Run) -> None:
-    """Without checks a call gives the same bits: what was checked is what runs otherwise."""
+    """A call has the same bits without checks: what was checked is what runs otherwise."""
     where = ("with all checks", "without them")
     require_same(cell, call, run, Run.of(cell, call), what="whether the kernels are checked", where=where)
 
 
 def _require_one_text(cell: Cell) -> None:
-    """The kernels that are checked are those that ship: no source of the op asks which build it is in."""
+    """The checked kernels are those that ship: no source of the op tests for the checked build."""
     files = cell.implementation.files
     for path in local_sources(files.binding):
         if not path.is_relative_to(files.binding.resolve().parent):
@@ -156,8 +159,11 @@ def _require_one_text(cell: Cell) -> None:
 
 
 def _require_defined(found: Iterable[Finding], call: Call) -> None:
-    """No kernel that ships may rely on what hardware does and CUDA leaves undefined, of which the engine only warns:
-    Volta waits for the threads that are left; and a race of writes ends with the same value where all write that."""
+    """No kernel may rely on what hardware does and CUDA leaves undefined, for which the engine only warns.
+
+    Volta and later wait only for the threads that have not exited; a race of writes has a defined result if all write
+    the same value.
+    """
     for finding in found:
         writes = finding.kind == "race" and all(access.operation == "write" for access in finding.accesses)
         if (finding.kind == "barrier divergence" or writes) and not finding.accepted:

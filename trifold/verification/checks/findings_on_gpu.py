@@ -1,7 +1,7 @@
 """What compute-sanitizer finds in the kernels that run on a GPU.
 
-Its four tools watch the op's process, each a process of its own, over the fewest calls that launch every kernel
-instance, forward and backward. Results are compared with the reference as everywhere.
+Each of its four tools watches its own process of the op, during the fewest calls that launch every kernel instance,
+forward and backward. Results are compared with the reference as in other checks.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 from trifold.verification.remote import OpProcess
 from trifold.verification.remote_errors import OpDied
 
-_SLOWER = 2.0  # time limits: kernels take up to a hundred times longer, of a call that takes milliseconds
+_SLOWER = 2.0  # factor for time limits: kernels are up to a hundred times slower, but take milliseconds at most
 _OPTIONS = {
-    # The next kernel runs all the same. What torch asks of a driver that may lack it is no mistake.
+    # Later kernels run even so. API errors are ignored: torch calls functions that a driver may lack.
     "memcheck": ("--destroy-on-device-error=kernel", "--report-api-errors=no"),
     "racecheck": (),
     "initcheck": ("--destroy-on-device-error=kernel",),
     "synccheck": ("--destroy-on-device-error=kernel",),
 }
-# Each tensor is an allocation of its own, which begins unwritten.
+# Each tensor is a separate allocation, which starts uninitialised.
 _ENVIRONMENT = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", WHOLE_VECTORS: "1"}
 _OF_TORCH = ("at::", "c10::", "at_cuda_detail::")
-_ADDRESS = re.compile(r"\b0x[0-9a-f]{7,}\b")  # of global memory: those of shared memory are shorter
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{7,}\b")  # global memory; addresses of shared memory are shorter
 _SHOWN = 3  # findings in a message
 _PROBE = "import torch; torch.ones(8, device='cuda').add_(1); torch.cuda.synchronize()"
 
@@ -53,7 +53,7 @@ class _Made:
 
     Attributes:
         observed: what the op's process observed, with the addresses of the memory.
-        log_bytes: how long the log was after it; None: it did not return.
+        log_bytes: the length of the log after the call; None: it did not return.
     """
 
     call: Call
@@ -61,7 +61,7 @@ class _Made:
     log_bytes: int | None = None
 
     def names(self, cell: Cell) -> Iterator[tuple[int, int, str]]:
-        """Address, bytes and name of the memory of its tensors."""
+        """Address, bytes and name of each tensor's memory."""
         arguments = [cell.name(path) for path, _ in self.call.cases()]
         for memory in self.observed.addresses:
             for number, (address, size) in enumerate(memory.arguments):
@@ -78,8 +78,8 @@ class _Watched:
         log: the file that the tool writes.
         made: the calls that were begun.
         failure: what ended the calls early.
-        end: how the process ended, where not with status 0.
-        text: what the tool wrote, after it has ended.
+        end: how the process ended, if not with status 0.
+        text: the log, after the tool has ended.
         missed: the kernel instances that no call has launched.
     """
 
@@ -94,20 +94,20 @@ class _Watched:
 
 
 def findings_on_gpu(cell: Cell) -> str:
-    """Any finding in a kernel of the op fails the row: of racecheck also those that it calls warnings, such as a
-    missing ``__syncwarp``."""
+    """Any finding in a kernel of the op fails the row, including racecheck's warnings, such as a missing
+    ``__syncwarp``."""
     try:
         sanitizer = compute_sanitizer.find()
     except ToolchainError as error:
         raise NotRun(Absence.NO_SANITIZER, error.remedy) from None
-    cell.process.load(build=True)  # here: a tool would watch the compilers, too
+    cell.process.load(build=True)  # build before a tool runs, which would also watch the compilers
     calls = _calls(cell)
     remarks = [f"compute-sanitizer {compute_sanitizer.version(sanitizer) or 'of unknown version'}"]
     remarks.append(f"{len(calls)} call{'s' if len(calls) != 1 else ''}")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trifold-findings-")))
         watched = [_watched(cell, sanitizer, tool, folder, stack) for tool in compute_sanitizer.TOOLS]
-        for one in watched:  # one after the other: each takes the GPU's memory for a context
+        for one in watched:  # one after the other, since each needs memory of the GPU for a context
             _start(one)
             _run(cell, one, calls)
         for one in watched:
@@ -120,7 +120,7 @@ def findings_on_gpu(cell: Cell) -> str:
 
 
 def _calls(cell: Cell) -> list[tuple[str, Call]]:
-    """Those that launch every kernel instance; where one of the calls that are tried raises, that one alone."""
+    """The calls that launch every kernel instance; if trying a call raises, that call alone."""
     try:
         return list(launching_calls(cell))
     except CheckFailed as error:
@@ -149,7 +149,7 @@ def _start(one: _Watched) -> None:
 
 
 def _run(cell: Cell, one: _Watched, calls: Iterable[tuple[str, Call]]) -> None:
-    """Make the calls under a tool, until one fails; then the process ends, and with it the tool."""
+    """Make the calls under a tool until one fails. Then the process ends, and the tool with it."""
     seen = _in(cell, one.process)
     try:
         for name, call in calls if one.failure is None else ():
@@ -172,7 +172,7 @@ def _size(log: Path) -> int:
 
 
 def _require_none(cell: Cell, one: _Watched) -> None:
-    """Raises ``CheckFailed`` where there is a finding in a kernel of the op, with the call that showed it."""
+    """Raises ``CheckFailed`` for findings in a kernel of the op, with the first call that has one."""
     report = _parse(one.text, one.tool)
     found = _of_op(report)
     if not found:
@@ -186,7 +186,7 @@ def _require_none(cell: Cell, one: _Watched) -> None:
 
 
 def _with_names(message: str, memory: Iterable[tuple[int, int, str]]) -> str:
-    """With the tensor at each address of global memory.
+    """The message with the tensor's name after each address of global memory.
 
     >>> _with_names("1 bytes after the allocation at 0x7f0000000", [(0x7f0000000, 40, "x")])
     '1 bytes after the allocation at 0x7f0000000 (x)'
@@ -203,7 +203,7 @@ def _with_names(message: str, memory: Iterable[tuple[int, int, str]]) -> str:
 
 
 def _judge(sanitizer: Path, one: _Watched) -> list[str]:
-    """Remarks on a run without a finding; raises ``CheckFailed`` where a call failed, or the tool did not finish."""
+    """Remarks on a run without findings. Raises ``CheckFailed`` if a call failed, or the tool did not finish."""
     report = _parse(one.text, one.tool)
     if not report.complete:
         _require_working(sanitizer, one.tool)
@@ -227,7 +227,8 @@ def _parse(data: bytes, tool: str) -> ToolReport:
 
 
 def _of_op(report: ToolReport) -> list[Finding]:
-    """Without those of torch's kernels, which have no lines: all that is compiled for an op has."""
+    """The findings without those in torch's kernels, which have no line numbers; all code compiled for an op has
+    them."""
     return [finding for finding in report.findings if not _is_of_torch(finding) and finding.severity != "lint"]
 
 
@@ -249,7 +250,7 @@ def _words(error: BaseException) -> str:
 
 
 def _require_working(sanitizer: Path, tool: str) -> None:
-    """Raises ``NotRun`` where the tool does not even run a kernel of torch's."""
+    """Raises ``NotRun`` if the tool does not work even on a kernel of torch."""
     problem = _probe(sanitizer, tool)
     if problem:
         raise NotRun(Absence.SANITIZER_FAILS, problem)
@@ -257,7 +258,7 @@ def _require_working(sanitizer: Path, tool: str) -> None:
 
 @functools.cache
 def _probe(sanitizer: Path, tool: str) -> str:
-    """What is wrong with the tool here; "" if nothing is."""
+    """What is wrong with the tool on this machine; "" if it works."""
     silent = subprocess.DEVNULL
     run = compute_sanitizer.run(
         sanitizer,

@@ -1,6 +1,6 @@
-"""How a GPU is used: the current stream, no waiting, graph capture, the tensors' own device.
+"""How an op uses a GPU: the current stream, no synchronisation, graph capture, the device of its tensors.
 
-Streams, events and graphs are the op's process's own; the results come back and are compared here.
+Streams, events and graphs belong to the op's process; the results are compared here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REPLAYS = 2  # of a graph, each with other numbers
 
 
 def _calls(cell: Cell) -> Iterator[Call]:
-    """Those that launch every kernel instance."""
+    """The calls that launch every kernel instance."""
     for name, call in launching_calls(cell):
         cell.begin(call, name)
         yield call
@@ -41,7 +41,7 @@ def _beside(cell: Cell, call: Call, what: str, *, gradients: bool = False, **mor
 
 
 def stream(cell: Cell) -> None:
-    """In a side stream, after a sleep: work in any other stream reads the arguments before they are written."""
+    """Run in a side stream, after a sleep: work in any other stream reads the arguments before they are written."""
     for call in _calls(cell):
         expected = cell.invoke(call)
         _, results = _beside(cell, call, "stream")
@@ -50,9 +50,9 @@ def stream(cell: Cell) -> None:
 
 
 def no_synchronisation(cell: Cell) -> None:
-    """A call returns while the device still sleeps; so does its backward.
+    """A call returns while the device still sleeps, and so does its backward.
 
-    What waits for the device waits each time. Another delay, such as a collection of garbage, comes once.
+    A call that waits for the device does so each time; another delay, such as garbage collection, does not repeat.
     """
     for call in _calls(cell):
         forward(cell, call, cell.implementation.function).values_and_gradients()
@@ -64,7 +64,8 @@ def no_synchronisation(cell: Cell) -> None:
 
 
 def graph(cell: Cell) -> None:
-    """Captured once, replayed with other arguments; a random op draws new numbers, and repeats them by seed."""
+    """Capture a call once and replay it with other arguments; a random op draws new numbers, and repeats them by
+    seed."""
     for call in _calls(cell):
         replays = [] if cell.spec.random else list(itertools.islice(others(call), _REPLAYS))
         seed(call.seed)
@@ -92,7 +93,7 @@ def _check_draws(drawn: list[Tensor], call: Call) -> None:
 
 
 def second_device(cell: Cell) -> None:
-    """Arguments on another device than the current one: the result is there, and right."""
+    """Arguments on another device than the current one: the result is on their device, and right."""
     if torch.cuda.device_count() < 2:
         raise NotRun(Absence.ONE_GPU)
     for call in _calls(cell):

@@ -1,4 +1,4 @@
-"""The kernels that a port takes on a GPU alone, on the CPU: they run there, checked, where somebody asks for them.
+"""The kernels that a port uses only on a GPU, run and checked on the CPU.
 
 A binding chooses among its kernels by ``trifold::gpu_paths`` and by the sizes of a call. Here the port is built with
 checks and with a GPU's choice, in the first tuning constants of each template and mode (trifold/choices.h).
@@ -23,14 +23,14 @@ from trifold.verification.checks.values import compare
 from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 
 _FORM = "gpu paths"
-_SHUFFLED = 1  # seed of an order
+_SHUFFLED = 1  # seed of a schedule
 
 
 def gpu_paths(cell: Cell) -> str:
-    """Results and gradients are right, nothing is found, and the order of blocks and threads does not show.
+    """Results and gradients are right, nothing is found, and results do not depend on the schedule.
 
-    So in calls that together launch each kernel which the CPU's own choice lacks: the spec's calls for a GPU, and of
-    its others as many as that takes.
+    The calls together launch each kernel that the CPU's own choice never launches: the spec's GPU edges, and as many of
+    its other calls as are needed.
     """
     if cell.kind == "prototype" or not chooses_paths(cell.implementation.files.binding):
         raise NotRun(Absence.SAME_KERNELS)
@@ -61,9 +61,9 @@ class _Calls:
     """Calls in a build with the kernels of a GPU.
 
     Attributes:
-        kernels: those that matter.
-        missing: those among them that no call has launched yet.
-        found: what the engine found.
+        kernels: those that the CPU's own choice never launches.
+        missing: those that no call has launched yet.
+        found: the engine's findings.
     """
 
     def __init__(self, cell: Cell, kernels: Set[str]) -> None:
@@ -71,7 +71,8 @@ class _Calls:
         self.found = Found()
 
     def test(self, call: Call) -> None:
-        """Without gradients and with them, in the natural order; in a shuffled one, too, if one of the kernels runs."""
+        """Run without and with gradients, in the natural order; if one of the kernels runs, also under a shuffled
+        schedule."""
         cell = self._cell
         with self._in_order(0, call):
             before = self._launches()
@@ -89,7 +90,7 @@ class _Calls:
         require_same(cell, call, first, again, what="the order of blocks and threads", where=where, outer=None)
 
     def _again(self, call: Call, *, without_gradients: bool) -> Run:
-        """The call with gradients; and without, where other kernels make the results then."""
+        """Run the call with gradients; also without, if it launches other kernels then."""
         cell, paths = self._cell, self._cell.gradient_paths(call)
         if not paths:
             return Run(cell.invoke(call), ())
@@ -104,7 +105,7 @@ class _Calls:
         self.found.take(observed, call)
 
     def _launches(self) -> Counter[str]:
-        """How often each kernel was launched, of either half type."""
+        """The number of launches of each kernel, with both half types counted together."""
         counts: Counter[str] = Counter()
         for name, count in self._cell.process.branches(_FORM).items():
             counts[_of_any_half(name)] += count
@@ -112,7 +113,7 @@ class _Calls:
 
 
 def _of_any_half(kernel: str) -> str:
-    """Its name with one half type for both, in which a kernel's code is the same but for conversions.
+    """The kernel's name with one half type for both: the code of the two differs in conversions only.
 
     >>> _of_any_half("add_kernel<__nv_bfloat16>")
     'add_kernel<__half>'

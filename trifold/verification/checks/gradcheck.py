@@ -29,14 +29,14 @@ from trifold.verification.seeding import seed
 
 
 def _differentiated(cell: Cell, call: Call, function: Callable[..., Any]) -> tuple[Callable[..., Any], list[Tensor]]:
-    """``function`` as one of the tensors that have a gradient alone, with the random state fixed, and with the results
-    that have one; and those tensors."""
+    """``function`` of only the tensors that have a gradient, with a fixed random state, returning only the results that
+    have one; and these tensors."""
     paths = cell.gradient_paths(call)
     made = call.arguments(cell.device)
     inputs = [tensor_at(made, path).detach().requires_grad_() for path in paths]
 
     def closed(*tensors: Tensor) -> Any:
-        # Lists are new ones, tensors are not: what stands in them is replaced.
+        # The lists are copies, the tensors are not: elements of the lists are replaced.
         arguments = tuple(mapped([*made], lambda tensor: tensor))
         for path, tensor in zip(paths, tensors, strict=True):
             put_at(arguments, path, tensor)
@@ -64,11 +64,11 @@ def gradcheck_float32(cell: Cell) -> str | None:
     return _gradcheck(cell, torch.float32, eps=2.0**-8, atol=1e-3, rtol=1e-3)
 
 
-_STEEP = 2e-3  # of a gradient: one that is off by 1% then fails with the tolerances of gradcheck
+_STEEP = 2e-3  # of a gradient's scale: a gradient that is off by 1% then fails with the tolerances of gradcheck
 
 
 def _require_steep(cell: Cell) -> None:
-    """For each argument some smooth call has a gradient that gradcheck can distinguish from another one."""
+    """For each argument, some smooth call has a gradient that gradcheck can distinguish from a wrong one."""
     largest: dict[str, float] = {}
     for call in _smooth_calls(cell):
         paths = cell.gradient_paths(call)
@@ -129,7 +129,7 @@ def _compare_jacobians(cell: Cell, call: Call, function: Callable[..., Any], inp
 
 
 def gradgradcheck(cell: Cell) -> str | None:
-    """Second derivatives are right in every dtype, or asking for them is a clear error."""
+    """Second derivatives are right in every dtype, or computing them raises a clear error."""
     refusals = set()
     smooth = _smooth_calls(cell)
     for call in (in_dtype(call, torch.float64) for call in smooth[:3]):
@@ -154,8 +154,8 @@ def gradgradcheck(cell: Cell) -> str | None:
 
 
 def _with_constants(cell: Cell, call: Call) -> None:
-    """Second derivatives of which the upstream gradient is a constant, as of a gradient penalty; or all arguments but
-    one are."""
+    """Second derivatives where the upstream gradient is constant, as in a gradient penalty, or where only one argument
+    is not."""
     cell.begin(call, "smooth")
     _compare_second(cell, call, upstream=False)
     paths = cell.gradient_paths(call)
@@ -163,7 +163,7 @@ def _with_constants(cell: Cell, call: Call) -> None:
         _compare_second(cell, call, [path])
 
 
-# Of numbers of the size of 1, in round-offs: coarse, since nothing states how a second derivative is computed.
+# Round-offs, for numbers of size 1. It is coarse, since a spec does not state how a second derivative is computed.
 _SECOND_ROUND_OFFS = 64
 
 
@@ -171,8 +171,8 @@ def _compare_second(cell: Cell, call: Call, paths: Sequence[Path] = (), *, upstr
     """Second derivatives in a narrower dtype against the reference's in float64.
 
     Args:
-        paths: the arguments that are no constants; default: all with a gradient.
-        upstream: the upstream gradient is no constant.
+        paths: the arguments that are not constants; default: all with a gradient.
+        upstream: the upstream gradient is not a constant.
     """
     every = cell.gradient_paths(call)
     paths = paths or every
@@ -210,12 +210,12 @@ def _second(
     upstream: bool = True,
     convert: Convert = lambda x: x,
 ) -> tuple[tuple[Tensor | None, ...], list[int]]:
-    """Gradients, for the arguments at ``paths`` and, unless these are constants, the upstream gradients, of the
-    gradients' sum with fixed weights; none where it depends on nothing.
+    """Gradients of the weighted sum of the gradients: for the arguments at ``paths`` and, unless they are constants,
+    for the upstream gradients. None where the sum does not depend on one.
 
     Args:
-        numbers: of the results that get an upstream gradient; default: those that require one, which are returned, too.
-            An operator's results all do, where one of its arguments does.
+        numbers: the results that get an upstream gradient; default: those that require one, which are also returned. An
+            operator's results all require one if any of its arguments does.
     """
 
     def change(value: Tensor) -> Tensor:

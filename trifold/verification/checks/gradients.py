@@ -27,13 +27,13 @@ from trifold.verification.comparison import same_values
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.tolerance import allowed_error, form_mismatch, same_bits
 
-_FEW = 4096  # elements; of calls of more, the gradients of all arguments are asked for together
-# Above as many elements an upstream gradient with nan and inf takes too long to be worth it.
+_FEW = 4096  # elements; for larger calls, the gradients of all arguments are computed together
+# Elements; with more, an upstream gradient with nan and inf takes too long.
 _SPECIAL_ELEMENTS = 1024
 
 
 def gradients(cell: Cell) -> str | None:
-    """Gradients of all arguments and of each selection of them, with upstream gradients of several layouts."""
+    """Gradients of all arguments and of each subset of them, with upstream gradients of several layouts."""
     cell.require_differentiable()
     impostors = _Impostors()
 
@@ -58,8 +58,8 @@ def gradients(cell: Cell) -> str | None:
 
 
 def require_right(cell: Cell, call: Call) -> tuple[Tensor | None, ...]:
-    """The gradients of all arguments together; raises ``CheckFailed`` where one is wrong. Of numbers at which a
-    reference need not be exact they are not compared."""
+    """The gradients of all arguments together; raises ``CheckFailed`` if one is wrong. They are not compared at numbers
+    for which the reference need not be exact."""
     paths = tuple(cell.gradient_paths(call))
     if not paths:
         return ()
@@ -78,17 +78,18 @@ def _missing(right: RightGradients, path: Path) -> str | None:
 
 
 def _is_exact(call: Call) -> bool:
-    """Whether the reference's gradients are exact at its numbers: at ordinary ones, and at those of many sizes."""
+    """Whether the reference's gradients are exact for the call's numbers: ordinary ones, and those of many sizes."""
     return all(case.fill in (*ORDINARY, "wide") for _, case in call.floating())
 
 
-# Powers of two of elements: gradients of each selection of arguments take several calls.
+# Exponents of sizes that are swept, fewer than for values: the gradients of each subset of arguments take several
+# calls.
 _SWEPT = 17
 _SWEPT_SIMULATED = 12
 
 
 class _Impostors:
-    """Wrong gradients that cost nothing to make: each must be rejected by some case."""
+    """Trivially wrong gradients: each must be rejected by some case."""
 
     def __init__(self) -> None:
         self.applied: set[str] = set()
@@ -118,14 +119,14 @@ class _Impostors:
         return f"{len(self.rejected)} impostors are rejected"
 
 
-# Of numbers at which the reference in the op's dtype is off by less than 1/64, a gradient may be off by 1/8, or by so
-# many of the errors that are allowed of ordinary numbers.
+# For numbers at which the reference in the op's dtype is within 1/64, a gradient may be off by 1/8, or by so many times
+# the error that is allowed for ordinary numbers.
 _OWN_NEAR, _NEAR, _COARSE = 1 / 64, 1 / 8, 64
 
 
 def _compare_specials(cell: Cell, call: Call, outer: Upstream) -> None:
-    """No finite number stands where the reference has none, in the op's dtype and in float64, and the reverse. Where
-    all are finite, a gradient is near the exact one; where they are infinite, it has no other sign."""
+    """A gradient is finite where the reference's is, in the op's dtype and in float64; where all are finite, it is near
+    the exact one; where they are infinite, it has the same sign."""
     paths = cell.gradient_paths(call)
     grads = differentiate(cell, call, paths, cell.implementation.function, outer=outer).grads
     right = RightGradients.of(cell, call, paths, outer=outer)
@@ -133,7 +134,7 @@ def _compare_specials(cell: Cell, call: Call, outer: Upstream) -> None:
         own, want = right.native[path], right.exact[path]
         if grad is None or own is None or want is None:
             continue
-        # Of a sum of infinities, another formula that is as right gives inf where one gives nan.
+        # For a sum of infinities, an equally right formula gives inf instead of nan.
         largest = torch.finfo(grad.dtype).max * (1 - 8 * torch.finfo(grad.dtype).eps)
         wrong = ~grad.isfinite() & own.isfinite() & (want.abs() < largest)
         if not cell.spec.finite_gradients:
@@ -154,7 +155,7 @@ _FREE = "; where that is right, say so: Spec(finite_gradients=...)"
 
 
 def _is_far(right: RightGradients, path: Path, grad: Tensor, own: Tensor, want: Tensor) -> Tensor:
-    """Where a finite gradient is so far off that it is no matter of rounding, and the reference's own is not."""
+    """Whether a finite gradient is further off than rounding can explain, while the reference's own is not."""
     got, native, exact = grad.double(), own.double(), want.double()
     finite = got.isfinite() & native.isfinite() & exact.isfinite()
     bound = allowed_error(exact.cpu(), native.cpu(), right.scale[path], grad.dtype, multiple=right.multiple)
@@ -164,7 +165,7 @@ def _is_far(right: RightGradients, path: Path, grad: Tensor, own: Tensor, want: 
 
 
 def _compare_alone(cell: Cell, call: Call, paths: Sequence[Path], results: Sequence[int]) -> None:
-    """Where one result alone has an upstream gradient, the gradients are those through it."""
+    """If only one result has an upstream gradient, the gradients are those through it."""
     for number in results:
 
         def of_one(result: Tensor, dtype: torch.dtype, seed: int, number: int = number) -> Tensor:
@@ -184,7 +185,7 @@ def _compare_alone(cell: Cell, call: Call, paths: Sequence[Path], results: Seque
 
 
 def _subsets(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
-    """All arguments together, then each other selection: those that are left out are frozen."""
+    """All arguments together, then each other subset; arguments that are left out do not require a gradient."""
     for count in range(len(paths), 0, -1):
         yield from itertools.combinations(paths, count)
 
@@ -197,10 +198,10 @@ def _compare(
     impostors: _Impostors,
     upstream: Convert | None,
 ) -> None:
-    """Raises ``CheckFailed`` where a gradient is wrong; shows the impostors to what accepts gradients.
+    """Raises ``CheckFailed`` if a gradient is wrong; offers impostors to each comparison that accepts a gradient.
 
     Args:
-        upstream: lays the same upstream gradients out another way.
+        upstream: gives the same upstream gradients another layout.
     """
     everything = len(subset) == len(right.native)
     made = differentiate(cell, call, subset, cell.implementation.function, upstream=upstream)
@@ -237,7 +238,7 @@ def _compare(
             raise CheckFailed(f"gradient of {name}{asked}: {wrong}", call)
         zeros = torch.zeros_like(grad)
         impostors.offer("zeros", zeros, grad, rejects)
-        # At numbers of many sizes, the error that is allowed may exceed the gradient.
+        # For numbers of many sizes, the error that is allowed may exceed the gradient.
         if is_ordinary(call) and bool(own.isfinite().all()):
             impostors.zeros.offer(own, functools.partial(rejects, zeros))
         if grad.itemsize >= 4 and grad.is_floating_point():
@@ -248,7 +249,7 @@ def _compare(
 
 
 def _column_major(upstream: Tensor) -> Tensor:
-    """The same numbers with dimensions reversed in memory; an expanded one as it is."""
+    """The same numbers with dimensions reversed in memory; an expanded tensor is returned unchanged."""
     if upstream.dim() < 2 or 0 in upstream.stride():
         return upstream
     order = tuple(reversed(range(upstream.dim())))
@@ -256,5 +257,6 @@ def _column_major(upstream: Tensor) -> Tensor:
 
 
 def _same_form_matters(grad: Tensor, own: Tensor) -> bool:
-    """Strides of a gradient are torch's business (it may hand on the upstream one); shape, dtype and device are not."""
+    """Compare shape, dtype and device. The strides of a gradient are up to torch, which may pass on the upstream
+    one."""
     return (grad.shape, grad.dtype, grad.device) != (own.shape, own.dtype, own.device)

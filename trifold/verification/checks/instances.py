@@ -1,4 +1,4 @@
-"""Which calls launch which kernel instances: the fewest that launch all stand for the others in costly checks."""
+"""Which calls launch which kernel instances. Costly checks use the fewest calls that launch all instances."""
 
 from __future__ import annotations
 
@@ -14,31 +14,34 @@ Name = TypeVar("Name")
 
 
 def launching_calls(cell: Cell) -> tuple[tuple[str, Call], ...]:
-    """The fewest fixed and small calls, by name, that launch every kernel instance that all of these launch, forward
-    and backward, in the order of the list; the small ones where no launch is known of.
+    """The fewest fixed and small calls, by name, that launch every instance that any of them launches, forward and
+    backward.
 
-    Every call of the list runs once, the first time that this is asked of a cell.
+    They are in the order of the list; the small calls if no launch is known. Every call of the list runs once, the
+    first time that a check of the cell calls this function.
     """
     if cell.launching is None:
         calls = [*cell.fixed_calls(), *(("small", call) for call in cell.small_calls())]
         cases = cell.cases
         launched = [_launched(cell, name, call) for name, call in calls]
-        cell.cases = cases  # these are none of the row that asks first
+        cell.cases = cases  # these cases do not count for the row that happens to come first
         chosen = covering(dict(enumerate(launched)))
         cell.launching = tuple(calls[n] for n in chosen) or tuple(("small", call) for call in cell.small_calls())
     return cell.launching
 
 
 def _launched(cell: Cell, name: str, call: Call) -> set[str]:
-    """The instances that a call launches."""
+    """The kernel instances that a call launches."""
     before = cell.process.branches()
     cell.run_case(lambda call: forward(cell, call, cell.implementation.function).gradients_of_sum(), call, name)
     return {instance for instance, count in cell.process.branches().items() if count != before.get(instance, 0)}
 
 
 def covering(sets: Mapping[Name, Iterable[str]]) -> list[Name]:
-    """Few of the sets, in their order, that have every element that any of them has: each time that with the most that
-    are missing, the first of several; then without those that later ones make superfluous.
+    """A few of the sets, in order, that together have every element of all.
+
+    Greedy: each time the set with the most missing elements, the first of several; then without those that later ones
+    make superfluous.
 
     >>> covering({"a": {"x"}, "b": {"x", "y"}, "c": {"z"}, "d": set()})
     ['b', 'c']

@@ -1,7 +1,7 @@
 """A port whose threads pause at random: before and after barriers, waits, arrivals, fences, copies and atomics.
 
-What a GPU's own timing hides shows there: a warp that comes late, a block that runs ahead. The pauses of a seed are
-long in some warps, blocks and lanes and seldom in the others; without a seed there are none.
+It shows races that a GPU's usual timing hides, such as a warp that is late or a block that runs ahead. With a seed,
+pauses are long in some warps, blocks and lanes and rare in the others; without one there are none.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from trifold.verification.checks.instances import launching_calls
 from trifold.verification.outcomes import Absence, NotRun
 
 _FORM = "jittered"
-_SEEDS = 6  # of the calls that launch every kernel instance
-_OTHERS = 1  # of all other calls
+_SEEDS = 6  # for the calls that launch every kernel instance
+_OTHERS = 1  # for all other calls
 
 
 def jitter(cell: Cell) -> None:
-    """Results and gradients of fixed and small calls are the same with the pauses of each seed as without any."""
+    """Results and gradients of fixed and small calls are the same with the pauses of each seed as without pauses."""
     if cell.kind == "prototype":
         raise NotRun(Absence.NO_BUILD)
     cell.process.load(build=True, form=_FORM)

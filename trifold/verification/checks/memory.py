@@ -1,8 +1,8 @@
-"""Accesses outside the arguments, and outputs that are not written.
+"""Accesses outside of the arguments, and outputs that are not written.
 
-A guard allocator puts each block against memory that cannot be accessed, first after its end and then before its start,
-fills it with nan and watches the rest of its pages: :mod:`trifold.isolation.guard` on the CPU,
-:mod:`trifold.isolation.device_guard` on a GPU, where the op runs in a process of its own for this check.
+A guard allocator puts memory that cannot be accessed directly after each block, and then directly before it. It fills
+the block with nan and watches the rest of its pages: :mod:`trifold.isolation.guard` on the CPU,
+:mod:`trifold.isolation.device_guard` on a GPU, where the op has a separate process for this check.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from trifold.verification.observations import Observations
 from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 from trifold.verification.remote_errors import OpDied
 
-_CALLS = 24  # drawn beside the fixed ones, for each placement
+_CALLS = 24  # drawn calls, in addition to the fixed ones, for each placement
 
 
 def bounds(cell: Cell) -> None:
     if cell.device == "cuda":
-        with contextlib.suppress(Exception, OpDied):  # where memory is not guarded, this is quicker
+        # Every call runs once for this: faster here than with guarded memory. Failures show again below.
+        with contextlib.suppress(Exception, OpDied):
             launching_calls(cell)
     with cell.running_guarded():
         loaded = cell.process.load(build=cell.device == "cuda")
@@ -38,7 +39,7 @@ def bounds(cell: Cell) -> None:
             if cell.device == "cpu":
                 raise NotRun(Absence.NO_GUARD)
             raise NotRun(Absence.NO_DEVICE_GUARD, loaded["why unguarded"])
-        # Accesses in the simulator are checked by NumPy; what the guard adds there is that fresh memory is nan.
+        # The simulator checks accesses itself; the guard only adds that fresh memory is nan.
         placements: tuple[guard.Mode, ...] = ("end",) if cell.simulated else ("end", "start")
         for placement in placements:
             _run_guarded(cell, placement)
@@ -51,7 +52,7 @@ def _run_guarded(cell: Cell, placement: guard.Mode) -> None:
     if cell.device == "cpu" or placement == "end":
         cell.for_each_call(test, examples=min(_CALLS, cell.search.examples))
         backward = _calls_with_gradients(cell)
-    else:  # memory is mapped and filled for each tensor there: what each kernel instance does before a tensor is enough
+    else:  # mapping and filling memory takes time on a GPU: for the second placement, one call per instance is enough
         chosen = launching_calls(cell)
         for name, call in chosen:
             cell.run_case(test, call, name)
@@ -60,7 +61,7 @@ def _run_guarded(cell: Cell, placement: guard.Mode) -> None:
         cell.begin(call, f"gradients, guarded at the {placement}")
         run = functools.partial(_values_and_gradients, cell, call)
         values = _watch(cell, placement, call, functools.partial(run, cell.implementation.function))
-        # Of numbers that are no nan for the reference, either.
+        # A result may be nan only where the reference's is.
         for value, right in zip(values, run(cell.reference), strict=False):
             if value.is_floating_point() and bool((value.isnan() & ~right.isnan()).any()):
                 raise CheckFailed("a gradient has elements that were not written, or that come from outside", call)
@@ -71,7 +72,7 @@ def _values_and_gradients(cell: Cell, call: Call, function: Callable[..., Any]) 
 
 
 def _calls_with_gradients(cell: Cell) -> list[Call]:
-    """Small ones; on a GPU also the samples and edges, for the kernels that only larger ones launch."""
+    """Small calls; on a GPU also samples and edges, for the kernels that only larger calls launch."""
     small = cell.small_calls()
     if cell.device == "cpu":
         return small
@@ -79,12 +80,12 @@ def _calls_with_gradients(cell: Cell) -> list[Call]:
 
 
 def _watch(cell: Cell, placement: guard.Mode, call: Call, run: Callable[[], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-    """What ``run`` gives where the op's memory is guarded."""
+    """The results of ``run``, with the op's memory guarded."""
     try:
         with cell.process.running(guard=placement) as observed:
             values = run()
     except OpDied as death:
-        if cell.device == "cpu" or "illegal" not in str(death).lower():  # on the CPU the guard itself says where
+        if cell.device == "cpu" or "illegal" not in str(death).lower():  # on the CPU the guard itself reports the place
             raise
         raise OpDied(f"{death}: {_outside(cell, placement, run)}") from None
     _judge(cell, observed, call)
@@ -92,15 +93,15 @@ def _watch(cell: Cell, placement: guard.Mode, call: Call, run: Callable[[], tupl
 
 
 def _outside(cell: Cell, placement: guard.Mode, run: Callable[[], object]) -> str:
-    """Where a kernel on a GPU accesses memory, of which the driver says only that it may not.
+    """Where a kernel on a GPU accesses memory that it may not; the driver does not say where.
 
-    With the other placement, there is memory where it faulted, in which the guard sees what is written.
+    With the other placement, the address that faulted has memory, in which the guard sees what was written.
     """
     other: guard.Mode = "start" if placement == "end" else "end"
     with cell.process.running(guard=other) as observed, contextlib.suppress(Exception):
         try:
             run()
-        except OpDied:  # it has died of the same elsewhere, and what it wrote is not known
+        except OpDied:  # it died of the same access elsewhere; what it wrote is unknown
             return f"an access outside a tensor, on either side; memory was guarded at its {placement}"
     written = [_in_words(line, cell.process.element_bytes) for line in observed.damage]
     outside = "past the end" if placement == "end" else "before the start"
@@ -115,7 +116,7 @@ def _in_words(line: str, element_bytes: int) -> str:
 def _judge(cell: Cell, observed: Observations, call: Call) -> None:
     if observed.damage:
         raise CheckFailed(f"written outside a tensor: {'; '.join(observed.damage)}", call)
-    if observed.unguarded and cell.device == "cuda":  # torch's own memory was shown to be guarded
+    if observed.unguarded and cell.device == "cuda":  # the guard was tested, so this is not torch's memory
         raise CheckFailed("a result lies in memory that torch did not allocate, so its bounds are not known", call)
-    if observed.unguarded:  # a torch whose allocator goes another way must not pass unchecked
+    if observed.unguarded:  # fail if torch allocates in another way, rather than pass unchecked
         raise NotRun(Absence.NOT_GUARDED)

@@ -1,7 +1,7 @@
-"""Who computed a result: a kernel of the op must have written each of its elements last.
+"""What computed a result: a kernel of the op must have been the last to write each of its elements.
 
-The engine's shadow memory knows which bytes a kernel wrote, and whether they still are what it left there. It runs in
-the op's process, and is trusted as such.
+The engine's shadow memory records which bytes a kernel wrote, and whether they have changed since. It is in the op's
+process, and is trusted.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from trifold.verification.checks.differentiation import Forward, forward
 from trifold.verification.observations import Observations
 from trifold.verification.outcomes import CheckFailed
 
-_CALLS = 12  # drawn beside the fixed ones
+_CALLS = 12  # drawn calls, in addition to the fixed ones
 
 
 def written(cell: Cell) -> str | None:
-    """Of results, and of gradients but those that are the upstream gradient itself: by the runs of ``findings``, where
-    these came to their end."""
+    """Checks results, and gradients other than the upstream gradient itself. Uses the runs of ``findings`` if these
+    completed."""
     if cell.origins is None:
         _run_recorded(cell)
     else:
@@ -54,11 +54,11 @@ def form_with_checks(cell: Cell) -> str:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A call forward and backward, in one order of blocks and threads, with all checks.
+    """A call forward and backward under one schedule, with all checks.
 
     Attributes:
         outer: the upstream gradients.
-        observed: what the engine said; with seed 0, also which bytes the kernels wrote.
+        observed: what the engine reported; with seed 0, also which bytes the kernels wrote.
     """
 
     arguments: Arguments
@@ -76,8 +76,8 @@ class Recorded:
             return cls(arguments, made, outer, made.gradients(outer), observed)
 
     def require_written(self, cell: Cell, call: Call) -> None:
-        """Raises ``CheckFailed`` where a kernel of the op did not write an element of a result last, or wrote one of an
-        argument."""
+        """Raises ``CheckFailed`` if a kernel of the op was not the last to write an element of a result, or wrote into
+        an argument."""
         spec, made = cell.spec, self.made
         for number, output in enumerate(made.outputs[: len(made.outputs) - len(spec.writes)]):
             if f"result {number}" not in spec.computed_by_torch and number not in spec.views:
@@ -90,14 +90,14 @@ class Recorded:
             _require_written(self.observed, after, cell.name(path), call, only=before != after)
         for path, grad in zip(cell.gradient_paths(call), self.grads, strict=True):
             if any(isinstance(value, AliasCase) and (value.of,) == path for value in call.args):
-                continue  # autograd adds up the gradients of an argument that is two
+                continue  # autograd adds the gradients of an argument that is passed twice
             name = f"gradient {path[0]}"
             if grad is not None and name not in spec.computed_by_torch and not _is_one(grad, self.outer):
                 _require_written(self.observed, grad, name, call)
 
 
 def _require_untouched(observed: Observations, argument: Tensor, name: str, call: Call) -> None:
-    """Raises ``CheckFailed`` where a kernel wrote into an argument, be it what was there before."""
+    """Raises ``CheckFailed`` if a kernel wrote into an argument, even if the values did not change."""
     bits = observed.written.get(argument.untyped_storage().data_ptr()) if argument.numel() > 0 else None
     if bits is not None and bool(bits.any()):
         raise CheckFailed(
@@ -107,12 +107,12 @@ def _require_untouched(observed: Observations, argument: Tensor, name: str, call
 
 
 def _is_one(grad: Tensor, outer: Sequence[Tensor]) -> bool:
-    """Whether the gradient is an upstream gradient, handed on."""
+    """Whether the gradient is an upstream gradient, passed on."""
     return any(grad.untyped_storage().data_ptr() == one.untyped_storage().data_ptr() for one in outer)
 
 
 def _require_written(observed: Observations, result: Tensor, name: str, call: Call, only: Tensor | None = None) -> None:
-    """Raises ``CheckFailed`` where an element (of those in ``only``) was not written last by a kernel of the op."""
+    """Raises ``CheckFailed`` if a kernel of the op was not the last to write an element (among those in ``only``)."""
     if result.numel() == 0:
         return
     bits = observed.written.get(result.untyped_storage().data_ptr())

@@ -1,6 +1,7 @@
-"""What torch asks of an operator: opcheck on every operator that the op calls, and torch.compile as a whole graph.
+"""What torch requires of an operator: opcheck on every operator that the op calls, and torch.compile as one graph.
 
-opcheck runs beside the op, and its verdict is trusted; of fakes the forms come back, of a compiled op its results.
+opcheck runs in the op's process, and its verdict is trusted. For fakes, the process returns shapes, strides and dtypes;
+for a compiled op, its results.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from trifold.verification.seeding import seed
 from trifold.verification.tolerance import form_mismatch, same_bits
 
 _FAKE_CALLS = 80
-_FORMS = 24  # calls that are drawn for their dtypes and layouts
-_SHAPES = 24  # calls that are drawn for another shape
+_FORMS = 24  # drawn calls, for their dtypes and layouts
+_SHAPES = 24  # drawn calls, to find another shape
 
 
 def _with_gradients(cell: Cell, call: Call) -> tuple[list[Any], dict[str, Any]]:
@@ -43,7 +44,7 @@ def _with_gradients(cell: Cell, call: Call) -> tuple[list[Any], dict[str, Any]]:
 
 
 def opcheck(cell: Cell) -> None:
-    """torch.library.opcheck on each operator, with the arguments that forward, backward and double backward give it.
+    """torch.library.opcheck on each operator, with the arguments that forward, backward and double backward pass to it.
 
     Small calls are made, the last one first, until each operator has been called.
     """
@@ -76,7 +77,7 @@ def _checked_operators(cell: Cell, call: Call) -> list[str]:
 
 def fake(cell: Cell) -> None:
     """Fakes have the shape, dtype and strides of the real results: forward and backward, in every layout."""
-    if not cell.spec.random:  # a random op reads its generator, which fake tensors have none of
+    if not cell.spec.random:  # a random op reads its generator, which does not exist for fake tensors
         _fake_function(cell)
     for call in _calls_of_each_form(cell):
         cell.begin(call)
@@ -89,7 +90,7 @@ def fake(cell: Cell) -> None:
 
 
 def _calls_of_each_form(cell: Cell) -> list[Call]:
-    """Small calls of the spec, one of each dtype and layout that its tensors have."""
+    """Small calls of the spec: one for each dtype and layout of its tensors."""
     drawn = cell.drawn_calls(Limits(elements=64), _FORMS, salt=3000)
     chosen: dict[object, Call] = {}
     for call in (*cell.small_calls(), *drawn):
@@ -98,13 +99,13 @@ def _calls_of_each_form(cell: Cell) -> list[Call]:
 
 
 def _of_form(form: dict[str, Any]) -> Tensor:
-    """A tensor without memory; on the device that the form names, as far as torch says."""
+    """A tensor without memory, on the device of the form as far as torch supports that."""
     dtype: torch.dtype = getattr(torch, form["dtype"])
     return torch.empty_strided(form["shape"], form["stride"], dtype=dtype, device="meta")
 
 
 def _fake_function(cell: Cell) -> None:
-    """The public function on fake tensors, against the reference on the calls of the values check."""
+    """Compare the public function on fake tensors with the reference, on the calls of the values check."""
     if not cell.calls:
         raise CheckFailed("no case passed the values check, so there is none to fake")
     for call in cell.calls[:_FAKE_CALLS]:
@@ -119,7 +120,7 @@ def _fake_function(cell: Cell) -> None:
 
 
 def _small_call(cell: Cell) -> Call:
-    """In float32, where floats are what the op takes."""
+    """The call in float32, if its tensors are floating."""
     return in_dtype(cell.small_calls()[-1], torch.float32)
 
 
@@ -141,7 +142,7 @@ def compiles(cell: Cell) -> str | None:
 
 
 def _of_another_shape(cell: Cell, first: Call) -> Call:
-    """A small call of the spec whose tensors are as many, with as many dimensions, and of other sizes."""
+    """A small call of the spec with as many tensors, of as many dimensions, and other sizes."""
 
     def ranks(call: Call) -> list[int]:
         return [len(case.shape) for _, case in call.cases()]
@@ -172,14 +173,14 @@ def _compiled(cell: Cell, call: Call) -> Differentiated:
 
 
 def _compare_compiled(cell: Cell, call: Call, got: Differentiated) -> None:
-    """Within the spec's bounds of the exact results and gradients, as the op itself is."""
+    """Compare with the exact results and gradients, within the spec's bounds for the op itself."""
     if wrong := _wrong(cell, call, got):
         plainly = _wrong(cell, call, _differentiated(cell, call))
         raise CheckFailed(f"torch.compile changes {wrong}" if plainly is None else f"{wrong}, as in eager mode", call)
 
 
 def _wrong(cell: Cell, call: Call, got: Differentiated) -> str | None:
-    """What is wrong of a call's results and gradients."""
+    """What is wrong with a call's results and gradients."""
     paths = cell.gradient_paths(call)
     expected = Expected.of(cell, call)
     results = (*got.results, *expected.native[len(got.results) :])
@@ -198,7 +199,8 @@ def _wrong(cell: Cell, call: Call, got: Differentiated) -> str | None:
 
 
 def _check_random(cell: Cell, call: Call, first: Differentiated) -> None:
-    """A compiled random op draws by torch.compile's own rules: repeatable by seed, different between calls."""
+    """A compiled random op draws by torch.compile's own rules: the same numbers for the same seed, others in the next
+    call."""
     again = _compiled(cell, call)
     if not all(same_bits(a, b) for a, b in zip(first.results, again.results, strict=True)):
         raise CheckFailed("torch.manual_seed does not repeat the compiled op", call)

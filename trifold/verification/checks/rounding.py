@@ -1,8 +1,8 @@
-"""Rounded once means rounded once: of half types, where the spec claims that they are computed in a wider type.
+"""Results of half types that are rounded once, if the spec claims that they are computed in a wider type.
 
-A result then is the exact one rounded to nearest even, but where the working error of the wider type reaches the middle
-between two numbers; and over many results the errors cancel. Truncation, a detour through another half type and a
-second rounding show in one or the other.
+Each result must be the exact one rounded to nearest even, except where the working error of the wider type reaches the
+midpoint between two numbers; and over many results the mean error must be zero. One or the other fails for truncation,
+for a detour through another half type and for a second rounding.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
 
-# Of each dtype. The mean of as many errors shows a bias of 1/200 of a unit in the last place; in the simulator, 1/70.
+# Results for each dtype. With as many, the mean shows a bias of 1/200 of a unit in the last place; in the simulator,
+# 1/70.
 _RESULTS = 100_000
 _SIMULATED = 10_000
-_FEWEST_CALLS = 4  # with and without what is optional
-_MOST_CALLS = 30  # of an op with few results in a call
+_FEWEST_CALLS = 4  # with and without optional arguments
+_MOST_CALLS = 30  # for an op with few results per call
 _MOST_SIMULATED = 8
 _HALF_TYPES = (torch.float16, torch.bfloat16)
 _ROUND_OFF = 2.0**-24  # of float32, in which half types are computed
 _LEAST = 2.0**-149  # float32's smallest subnormal number
-_SPREADS = 6.0  # of the mean's own standard deviation: once in 5·10⁸ by chance
+_SPREADS = 6.0  # standard deviations of the mean: exceeded by chance once in 5·10⁸
 
 
 def rounding(cell: Cell) -> str:
-    """Results, and gradients where the spec claims it of them, in float16 and bfloat16."""
+    """Results in float16 and bfloat16, and gradients if the spec's claim includes them."""
     spec = cell.spec
     if not spec.rounded_once and not spec.gradients_rounded_once:
         raise NotRun(Absence.NOT_CLAIMED)
@@ -60,9 +61,9 @@ class _Bias:
     """The signed errors so far, in units in the last place.
 
     Attributes:
-        count: of results that were compared, also of those that are exact.
-        inexact: of the others.
-        squares: the sum of the squares of how often each number came: what is rounded to the same may err the same way.
+        count: of compared results, including exact ones.
+        inexact: of results that are not exact.
+        squares: the sum of the squares of how often each number occurred: equal numbers may have equal errors.
     """
 
     count: int = 0
@@ -76,7 +77,8 @@ class _Bias:
         self.squares += float(torch.unique(results, return_counts=True)[1].double().square().sum())
 
     def message(self) -> str:
-        """What is wrong with the mean; empty where nothing is. Errors of nearest are spread evenly over ±1/2."""
+        """What is wrong with the mean error; empty if nothing is. Errors of rounding to nearest are uniform over
+        ±1/2."""
         if self.inexact < _SIMULATED // 2:
             return ""
         mean, spread = self.total / self.inexact, (self.squares / 12) ** 0.5 / self.inexact
@@ -88,7 +90,7 @@ class _Bias:
         )
 
 
-# Of a call: triples of what the op gave, what is exact, and the working error.
+# For a call: triples of the op's result, the exact one, and the working error.
 _Kind = Callable[[Cell, Call], Iterator[tuple[Tensor, Tensor, Tensor]]]
 
 
@@ -109,12 +111,12 @@ def _check(cell: Cell, dtype: torch.dtype, of_call: _Kind, name: str) -> int:
 
 
 def _calls(cell: Cell, dtype: torch.dtype) -> Iterator[Call]:
-    """Calls of many normal numbers, until there is no need of more."""
+    """Draw calls of many normal numbers until there are enough results."""
     share = (_SIMULATED if cell.simulated else _RESULTS) // _FEWEST_CALLS
     for salt in range(_MOST_SIMULATED if cell.simulated else _MOST_CALLS):
         for call in cell.drawn_calls(Limits(elements=share, fewest=share // 2), 1, salt=1000 + salt):
             if any(isinstance(value, AliasCase) for value in call.args):
-                continue  # autograd adds up two gradients, which are rounded each
+                continue  # autograd adds two gradients, each of which is rounded
             if call.dtype.is_floating_point:
                 yield in_dtype(call.with_cases(functools.partial(_ordinary, salt)), dtype)
 
@@ -162,7 +164,7 @@ def _by_scale(cell: Cell, sizes: Sequence[Tensor | None], exact: Sequence[Tensor
 
 
 def _require_nearest(got: Tensor, want: Tensor, working: Tensor, name: str, call: Call, bias: _Bias) -> None:
-    """Each element lies between the roundings of the exact one less, and more, the working error."""
+    """Each element is between the roundings of the exact result minus and plus the working error."""
     got, want = got.detach().cpu(), want.detach().cpu().double()
     error = working.detach().cpu().double().abs() * _ROUND_OFF + _LEAST
     low, high = (want - error).to(got.dtype).double(), (want + error).to(got.dtype).double()
@@ -179,7 +181,7 @@ def _require_nearest(got: Tensor, want: Tensor, working: Tensor, name: str, call
             call,
         )
     unit = torch.exp2(want.abs().clamp(min=info.tiny).log2().floor()) * info.eps
-    # What is exact has no error, and where a sum cancels, the working error decides: neither says anything of a bias.
+    # Exact results have no error, and where a sum cancels, the working error dominates: neither shows a bias.
     known = ordinary & (value != want) & (error < unit / 8)
     bias.count += got.numel()
     bias.add(value[known], ((value - want) / unit)[known])

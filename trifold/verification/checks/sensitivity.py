@@ -1,7 +1,7 @@
-"""Whether the cases of the values check, under the spec's tolerance, could show a wrong result at all.
+"""Whether the cases of the values check, with the spec's tolerance, can show a wrong result at all.
 
-An impostor is a wrong result that costs little to make. Each must be rejected by some case, at elements where the exact
-result is finite: nan and inf show only what made them.
+An impostor is a wrong result that is trivial to make. Each must be rejected by some case, at elements where the exact
+result is finite: nan and inf reject only an impostor that lacks them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from trifold.verification.cell import Cell
 from trifold.verification.comparison import Expected
 from trifold.verification.outcomes import CheckFailed
 
-# Where one of these is the right result in each case, nothing shows that the op computes it.
+# If one of these is the right result in every case, nothing shows that the op computes it.
 _CHEAP = ("zeros", "a copy of ", "a constant", "the last call's output")
-_BLOCK = 1024  # threads: a kernel that launches one block is right for as many elements
+_BLOCK = 1024  # threads: a kernel that launches one block is right for so many elements
 
 # Results that are almost right.
 _ALMOST = ("1.01 times", "one more", "the opposite")
 
-# From an impostor's name to those that a case offers.
+# The name of an impostor, and the impostors that a case offers.
 Impostors = Iterator[tuple[str, Tensor]]
 
 
@@ -79,14 +79,15 @@ def _rejects(expected: Expected, number: int, impostor: Tensor) -> bool:
 
 
 class ZerosBySize:
-    """Zeros for results (or gradients) of each power of two of elements: a tolerance may be too wide at some sizes."""
+    """Zeros instead of results (or gradients), for each power of two of elements: a tolerance may be too wide at some
+    sizes."""
 
     def __init__(self) -> None:
         self._offered: Counter[int] = Counter()
         self._rejected: set[int] = set()
 
     def offer(self, right: Tensor, rejects: Callable[[], bool]) -> None:
-        """``right`` has finite elements alone, some of them well above what is left where summands cancel."""
+        """Whether all elements of ``right`` are finite, and some are well above the residue of summands that cancel."""
         size = right.numel().bit_length()
         if right.numel() < _ENOUGH or size in self._rejected:
             return
@@ -98,7 +99,7 @@ class ZerosBySize:
             self._rejected.add(size)
 
     def accepted(self) -> str:
-        """The sizes at which no case rejects zeros, in words; of which there were several cases."""
+        """The sizes, in words, at which several cases existed and none rejects zeros."""
         sizes = [size for size, cases in sorted(self._offered.items()) if cases >= 3 and size not in self._rejected]
         return " or ".join(f"{2 ** (size - 1)} to {2**size - 1} elements" for size in sizes)
 
@@ -123,7 +124,7 @@ def _require_sizes(cell: Cell) -> None:
 
 
 class _Stale:
-    """What the cases before gave."""
+    """The results of earlier cases."""
 
     def __init__(self) -> None:
         self.last: dict[int, Tensor] = {}
@@ -138,14 +139,15 @@ class _Stale:
 def _impostors(
     cell: Cell, call: Call, own: Tensor, number: int, stale: _Stale, place: str, rejected: set[str]
 ) -> Impostors:
-    """Wrong results for a case whose right one is ``own``; those that need the reference only until one is rejected."""
+    """Wrong results for a case whose right result is ``own``. Those that need the reference are made only until one is
+    rejected."""
     yield "zeros", torch.zeros_like(own)
     made = call.arguments(cell.device)
     for path, _ in call.cases():
         value, name = tensor_at(made, path), f"a copy of {cell.name(path)}"
         if value.shape == own.shape and value.dtype == own.dtype:
             yield name, value
-        else:  # its form gives it away
+        else:  # its shape or dtype would show it
             rejected.add(f"{name}{place}")
     first = own.flatten()[0].item() if own.numel() > 1 else stale.first.get(number)
     if first is not None:
@@ -155,7 +157,7 @@ def _impostors(
         yield "the last call's output", last.to(own.dtype)
     elif last is not None:
         rejected.add(f"the last call's output{place}")
-    if own.is_floating_point() and own.itemsize >= 4:  # half types round 1% away where several roundings add up
+    if own.is_floating_point() and own.itemsize >= 4:  # half types may be off by 1% where several roundings accumulate
         dtype = str(own.dtype).removeprefix("torch.")
         yield f"1.01 times the result in {dtype}", (own.double() * 1.01).to(own.dtype)
         yield f"the result rounded to half in {dtype}", own.half().to(own.dtype)
@@ -173,7 +175,7 @@ def _impostors(
 
 
 def _moved(own: Tensor) -> Impostors:
-    """The result with elements in wrong places."""
+    """The result with elements at wrong places."""
     if own.numel() < 2:
         return
     flat = own.contiguous().flatten()
@@ -200,9 +202,9 @@ def _of_transposed(cell: Cell, call: Call, own: Tensor, number: int) -> Iterator
         try:
             made = cell.refer(call, turned)[number]
             exact = cell.refer(call, turned, exact=True)[number]
-        except CheckFailed:  # the reference takes no such argument
+        except CheckFailed:  # the reference does not accept such an argument
             return
-        # A sum of all elements has no order, but for how it is rounded.
+        # Skipped for a sum of all elements, which has no order except in its rounding.
         same = made.shape != own.shape or torch.allclose(
             exact, cell.refer(call, exact=True)[number], rtol=1e-9, atol=0, equal_nan=True
         )

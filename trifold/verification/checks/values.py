@@ -19,16 +19,17 @@ from trifold.verification.outcomes import CheckFailed
 from trifold.verification.results import as_tuple, form_of_whole
 from trifold.verification.tolerance import form_mismatch, same_bits, share_memory
 
-_AGAIN = 8  # calls that come once more
+_AGAIN = 8  # calls that are repeated later
 _PATIENCE = 10.0  # seconds
-_SMALL = 4096  # elements, of calls that come once more by keyword
+_SMALL = 4096  # elements, of calls that are repeated with arguments by keyword
 
 
 def values(cell: Cell) -> str | None:
-    """Every result against the exact one; the arguments must come back unchanged.
+    """Every result against the exact one; the arguments must be unchanged.
 
-    A prototype in the simulator also runs once on many elements, as native code; a kernel that cannot be translated
-    does not, and the row says so."""
+    A prototype in the simulator also runs once on many elements, as native code; if a kernel cannot be translated, the
+    row says so.
+    """
     cell.calls.clear()
 
     def test(call: Call) -> None:
@@ -40,7 +41,8 @@ def values(cell: Cell) -> str | None:
         cell.run_case(test, call)
     if (many := _many_rows(cell)) is not None:
         cell.run_case(functools.partial(compare, cell), many, "many rows")
-    # The same calls again, long after others: what was kept of them by address, shape or number of the call is stale.
+    # The same calls again, long after the first: a result cached by address, shape or number of the call is stale by
+    # then.
     for call in cell.calls[: _AGAIN * 3 : 3]:
         cell.run_case(lambda call: (compare(cell, call), None)[1], call, "again, after all others")
     for call, by_keyword in _called_by_keyword(cell):
@@ -49,8 +51,8 @@ def values(cell: Cell) -> str | None:
 
 
 def _many_rows(cell: Cell) -> Call | None:
-    """A call with more rows than a grid has blocks in its second and third dimension, if it takes no longer than some
-    seconds by what fewer rows take: on a CPU, threads that meet have a stack each."""
+    """A call with more rows than a grid has blocks in its second and third dimension, if it takes no more than some
+    seconds, estimated from fewer rows: on a CPU, threads that synchronize need a stack each."""
     many, few = (cell.call_of_rows(least, elements) for least, elements in ((65_536, 2**21), (500, 2**15)))
     if many is None or few is None:
         return None
@@ -68,8 +70,8 @@ def _require_same(cell: Cell, call: Call, by_keyword: Call) -> None:
 
 
 def _called_by_keyword(cell: Cell) -> Iterator[tuple[Call, Call]]:
-    """Some of the calls, and the same otherwise: with each argument by the name of the reference's parameter, and those
-    that have a default; and without those that are at their default."""
+    """Some of the calls again: with each argument passed by the name of the reference's parameter, defaults included;
+    and without the arguments that equal their defaults."""
     named = [p for p in cell.parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     if len(named) < len(cell.parameters):
         return
@@ -90,7 +92,7 @@ def _called_by_keyword(cell: Cell) -> Iterator[tuple[Call, Call]]:
 
 
 def _as_native_code(cell: Cell) -> str | None:
-    """What was done of it, in words; None where it is not asked for."""
+    """What was done, in words; None if it does not apply."""
     call = cell.native_call()
     if call is None:
         return None
@@ -105,7 +107,7 @@ def _as_native_code(cell: Cell) -> str | None:
 
 
 def compare(cell: Cell, call: Call) -> tuple[Tensor, ...]:
-    """A call's results; raises ``CheckFailed`` where they, or what the call leaves of its arguments, are wrong."""
+    """A call's results; raises ``CheckFailed`` if they, or the arguments after the call, are wrong."""
     arguments = call.arguments(cell.device)
     tensors = {path: tensor_at(arguments, path) for path, _ in call.cases()}
     before = {path: tensor.clone() for path, tensor in tensors.items()}
@@ -131,12 +133,12 @@ def compare(cell: Cell, call: Call) -> tuple[Tensor, ...]:
 
 
 def _listed(form: str) -> str:
-    """Tuples and lists of tensors are the same to a caller of torch's operators."""
+    """Tuples and lists of tensors are the same for a caller of torch's operators."""
     return form.replace("[", "(").replace("]", ")")
 
 
 def _require_views(cell: Cell, call: Call, results: tuple[Tensor, ...], tensors: Mapping[Path, Tensor]) -> None:
-    """Results lie in the memory of the argument that the spec says, and of no other."""
+    """Results share memory with the argument that the spec names, and with no other."""
     for number, result in enumerate(results):
         of = cell.spec.views.get(number)
         shared = [cell.name(path) for path, tensor in tensors.items() if share_memory(result, tensor)]
