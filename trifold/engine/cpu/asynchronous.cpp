@@ -1,4 +1,4 @@
-// What a kernel calls to start asynchronous operations, and to wait for them.
+// The functions by which kernels start asynchronous operations and wait for them.
 #include <trifold/cpu/asynchronous.h>
 
 #include <algorithm>
@@ -26,13 +26,13 @@ static_assert(static_cast<int>(GroupKind::bulk) == static_cast<int>(engine::Grou
 static_assert(global_proxy == 1 << static_cast<int>(engine::Space::global) &&
               shared_proxy == 1 << static_cast<int>(engine::Space::shared));
 
-// The running thread, which has come to this line; from here on the core runs the launch.
+// The running thread, with the operation's line noted. From here on the core runs the launch.
 Turn& come(Line line) {
   begin_operation(Operation::async_start, line);
   return *turn;
 }
 
-// The barrier in shared memory that an operation names, which is to be of this block; null: after a finding.
+// The barrier in shared memory that an operation names, which must belong to this block; null: a finding was reported.
 engine::MBarrier* mbarrier_at(void* barrier, const Block* of, Line line) {
   HostFront& front = *turn->front;
   auto* const owner = const_cast<Block*>(front.owner_of_shared(barrier));
@@ -51,17 +51,17 @@ engine::Instruction instruction_of(const Asynchronous& asked) {
   return static_cast<engine::Instruction>(asked.instruction);
 }
 
-// The thread whose next operation may read whole vectors of 16 bytes of which it may not read each byte.
+// The thread whose next operation may read whole vectors of 16 bytes although it may not read each of their bytes.
 const Thread* reads_neighbours = nullptr;
 
-// One side of an operation, as the checks see it.
+// One side of an operation, as the checks need it.
 struct Accessed {
   uintptr_t address;
   size_t n;
   AccessType type;
 };
 
-// Whether the operation may start.
+// Decides whether the operation may start.
 class Check {
  public:
   Check(const Asynchronous& asked, Thread& thread, engine::Site site)
@@ -77,7 +77,7 @@ class Check {
     return false;
   }
 
-  // Its number is `row`, if it is to be noted.
+  // `row`: its number, if it is to be recorded.
   bool side(const Accessed& access, uint32_t row) {
     auto [address, n, type] = access;
     if (n == 0) return true;
@@ -113,7 +113,7 @@ class Check {
   }
 
  private:
-  // The region of all but some of the first and the last 16 bytes, and what remains; null: there is none.
+  // The region of the access without some of its first and last 16 bytes, and the rest; null: there is none.
   static Region* without_neighbours(uintptr_t& address, size_t& n) {
     constexpr uintptr_t vector_bytes = 16;
     const uintptr_t end = address + n;
@@ -134,7 +134,7 @@ class Check {
   bool neighbours_;
 };
 
-// The operations of a group have one number, as far as they are of one kind.
+// All operations of one kind in a group share a number.
 uint32_t row_of(const Asynchronous& asked, engine::Execution& execution, Thread& thread, engine::Site site) {
   Checker& checker = *thread.block->launch->checker;
   const auto begin = [&] { return checker.begin_operation(thread, instruction_of(asked), site); };
@@ -149,7 +149,7 @@ uint32_t row_of(const Asynchronous& asked, engine::Execution& execution, Thread&
   return group.rows.back();
 }
 
-// To this target, with this barrier.
+// Starts the operation for one target, with this target's barrier.
 void start_one(const Asynchronous& asked, size_t read_bytes, Turn& now, char* to, void* barrier, Line line) {
   Thread& thread = *engine::current;
   const engine::Site site = thread.waiting_at;
@@ -180,7 +180,7 @@ void start_one(const Asynchronous& asked, size_t read_bytes, Turn& now, char* to
   operation.kind = static_cast<engine::GroupKind>(!is_of_copies(asked.instruction));
   operation.site = site;
   operation.reads_apart = barrier == nullptr && !is_of_copies(asked.instruction);
-  now.front->interrupt();  // what moves is no access of the thread's
+  now.front->interrupt();  // the thread's own code does not run while the engine copies
   execution.start(std::move(operation));
   now.front->proceed();
 }
@@ -234,7 +234,7 @@ void allow_neighbours() {
 }
 
 void commit_group(GroupKind kind, Line line) {
-  if (turn != nullptr && turn->plain) return;  // nobody has started anything
+  if (turn != nullptr && turn->plain) return;  // nothing has been started
   Turn& now = come(line);
   now.front->execution->commit_group(*engine::current, static_cast<engine::GroupKind>(kind));
 }

@@ -17,13 +17,13 @@
 namespace trifold::host {
 namespace {
 
-// Between two allocations. An index that is wrong by less is told as one of the nearer allocation.
+// Between two allocations. An index that is off by less is reported for the nearer allocation.
 constexpr size_t gap_bytes = size_t{1} << 20;
 
-// A part of the address space; pages of it become memory from its beginning on.
+// A part of the address space; its pages become memory in order, from its beginning.
 class Arena {
  public:
-  // null: there is no memory.
+  // null: out of memory
   char* take(size_t bytes) {
     if (begin_ == nullptr && !reserve()) return nullptr;
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -40,7 +40,7 @@ class Arena {
  private:
   bool reserve() {
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    // As much as the system allows: addresses are not used again.
+    // As large as the system allows, since addresses are not reused.
     for (int bits = 44; bits >= 32 && begin_ == nullptr; bits -= 4) {
       void* const memory = mmap(nullptr, size_t{1} << bits, PROT_NONE, flags, -1, 0);
       if (memory == MAP_FAILED) continue;
@@ -58,14 +58,14 @@ class Arena {
 struct Memory {
   std::mutex lock;
   Arena arena;
-  std::map<uintptr_t, std::unique_ptr<Allocation>> allocations;  // by where they begin
-  std::map<uintptr_t, size_t> symbols;                           // variables of the device, by where they begin
+  std::map<uintptr_t, std::unique_ptr<Allocation>> allocations;  // by their first address
+  std::map<uintptr_t, size_t> symbols;                           // variables of the device, by their first address
   bool protects = false;
-  int open = 0;  // OpenMemory objects that live
+  int open = 0;  // the number of OpenMemory objects
 };
 
 Memory& memory() {
-  static Memory& all = *new Memory;  // the program may free memory while it ends
+  static Memory& all = *new Memory;  // never destroyed: the program may free memory while it exits
   return all;
 }
 
@@ -87,7 +87,7 @@ std::string source_line(Line line) {
   return stream ? text : "";
 }
 
-// The live allocation with this address; null: none has it.
+// The live allocation that contains this address; null: there is none.
 Allocation* live_at(uintptr_t address) {
   auto& all = memory().allocations;
   const auto after = all.upper_bound(address);
@@ -100,7 +100,8 @@ Allocation* live_at(const void* address) {
   return live_at(reinterpret_cast<uintptr_t>(address));
 }
 
-// How many bytes of a variable of the device follow this address, which cudaGetSymbolAddress gave; 0: it is none's.
+// The number of bytes from this address, which cudaGetSymbolAddress returned, to the end of its variable; 0: it is not
+// in one.
 size_t left_of_symbol(const void* address) {
   const auto at = reinterpret_cast<uintptr_t>(address);
   const auto after = memory().symbols.upper_bound(at);
@@ -117,7 +118,7 @@ size_t extent(size_t pitch, const Rectangle& shape) {
   return shape.rows == 0 ? 0 : pitch * (shape.rows - 1) + shape.width;
 }
 
-// Why bytes cannot be copied from or to this side; empty: they can.
+// The reason why bytes cannot be copied from or to this side; empty: they can.
 std::string refusal(std::string_view side, const Allocation* allocation, const void* pointer, size_t bytes,
                     bool wants_device) {
   if (allocation == nullptr) {
@@ -150,7 +151,7 @@ void note_copied(Allocation* to, const void* to_begin, size_t to_pitch, const Al
       to->written.add(target, target + shape.width);
       continue;
     }
-    // What nobody wrote is copied as such.
+    // Uninitialised bytes are copied as uninitialised.
     const size_t source = offset_in(*from, from_begin) + row * shape.pitch;
     for (const auto& [begin, end] : from->written.ranges()) {
       const size_t first = std::max(begin, source), last = std::min(end, source + shape.width);
@@ -204,7 +205,7 @@ std::string Allocation::variable() const {
   const std::string text = source_line(made);
   const size_t call = text.find("cudaMalloc");
   if (call == text.npos || text.find("cudaMalloc", call + 1) != text.npos) return "";
-  // What stands behind the address-of operator: cudaMalloc(&x, …), cudaMalloc((void**)&p->x, …).
+  // The expression after the address-of operator: cudaMalloc(&x, …), cudaMalloc((void**)&p->x, …).
   size_t at = text.find_first_of("&,", call);
   if (at == text.npos || text[at] != '&') return "";
   const size_t begin = text.find_first_not_of(" (", at + 1);
@@ -270,9 +271,9 @@ Error allocate(void** pointer, size_t bytes, MemoryKind kind, Line line) {
   allocation->bytes = bytes;
   allocation->kind = kind;
   allocation->made = line;
-  // The host writes managed and pinned memory without telling.
+  // Writes by the host into managed and pinned memory are not seen, so the memory counts as written.
   if (kind != MemoryKind::device) allocation->written.add(0, bytes);
-  std::memset(made, 0xa5, std::min(bytes, gap_bytes));  // what was there before is no zero
+  std::memset(made, 0xa5, std::min(bytes, gap_bytes));  // fresh memory is not zero
   if (memory().protects && memory().open == 0) protect(*allocation, false);
   memory().allocations.emplace(allocation->begin, std::move(allocation));
   *pointer = made;

@@ -1,7 +1,7 @@
-// The device's memory of an ordinary CUDA program: what cudaMalloc gave, and which bytes of it somebody has written.
+// The device's memory of an ordinary CUDA program: what cudaMalloc allocated, and which of its bytes have been written.
 //
-// Each allocation has pages of its own, far from the next one's, in a part of the address space that is the device's.
-// It is not used again after cudaFree, so that an address tells whose it was.
+// Each allocation has its own pages, far from the next one, in a part of the address space that is reserved for the
+// device. Addresses are not reused after cudaFree, so that an address identifies its allocation.
 #pragma once
 
 #include <trifold/cpu/program.h>
@@ -13,12 +13,12 @@
 
 namespace trifold::host {
 
-// Parts of [0, size), apart from each other.
+// Disjoint ranges within [0, size).
 class ByteSet {
  public:
   void add(size_t begin, size_t end);
   bool holds(size_t begin, size_t end) const;
-  // The first byte from `begin` on that is not in the set; `end`: all are.
+  // The first byte from `begin` on that is not in the set; `end`: all are in it.
   size_t first_missing(size_t begin, size_t end) const;
   const std::map<size_t, size_t>& ranges() const { return ranges_; }  // begin, end
 
@@ -36,18 +36,18 @@ struct Allocation {
 
   uintptr_t end() const { return begin + bytes; }
   bool wholly_written() const { return written.holds(0, bytes); }
-  // The variable that the program's line gave to cudaMalloc; empty where the line does not tell.
+  // The variable that the program's line passes to cudaMalloc; empty where the line does not show it.
   std::string variable() const;
   // "d_x, 4096 bytes of the device made at main.cu:12"
   std::string description() const;
 };
 
-// All that were made, freed ones too, in the order of their addresses.
+// All allocations, freed ones included, ordered by address.
 std::vector<Allocation*> allocations();
-// The one with this address, or the nearest in front of it or behind it; null: the address is not the device's.
+// The allocation that contains this address, or else the nearest one; null: the address is not in the device's memory.
 Allocation* allocation_near(uintptr_t address);
 
-// While it lives, the program's host code may touch the device's memory, as the engine does on its behalf.
+// While it exists, the program's host code may access the device's memory, as the engine does on its behalf.
 class OpenMemory {
  public:
   OpenMemory();
@@ -56,7 +56,7 @@ class OpenMemory {
   OpenMemory& operator=(const OpenMemory&) = delete;
 };
 
-// From here on host code that touches memory of cudaMalloc dies by a signal.
+// From here on, host code that accesses memory of cudaMalloc ends by a signal.
 void protect_device_memory();
 
 }  // namespace trifold::host

@@ -8,7 +8,7 @@
 namespace trifold::host {
 namespace {
 
-// The launch that ended last, and the one before the launch that runs.
+// The launch that ended last, and the one before the running launch.
 thread_local std::unique_ptr<EarlierGrid> last, before;
 
 }  // namespace

@@ -1,7 +1,7 @@
-// What a kernel has done that lets the next one begin before it has ended (griddepcontrol.launch_dependents): nothing
-// orders it before that one's accesses, if that is launched so, until they have waited (griddepcontrol.wait).
+// The accesses of a kernel that lets the next one begin before it has ended (griddepcontrol.launch_dependents). If the
+// next one is launched so, its accesses are unordered with them until it has waited (griddepcontrol.wait).
 //
-// On the CPU the kernels run one after the other all the same. Each OS thread knows the last checked launch of its own.
+// On the CPU the kernels still run one after the other. Each OS thread keeps its last checked launch.
 #pragma once
 
 #include <trifold/cpu.h>
@@ -21,25 +21,25 @@ class EarlierGrid {
               std::vector<engine::Touched> memory);
 
   bool is_before(const Kernel& kernel) const { return kernel.dependent && kernel.stream == stream_; }
-  // The buffer's memory has been its, too.
+  // The buffer refers to memory that this launch also accessed.
   void hand_on_to(engine::Buffer& buffer) const;
-  // The access of this byte that was made at this line.
+  // The access of this byte by the earlier launch, which was made at this line.
   engine::Access access(uintptr_t address, engine::Site site, engine::AccessType type) const;
 
  private:
   engine::Launch launch_;
   const void* stream_;
-  std::vector<engine::Touched> memory_;  // in the order of the addresses; all by threads
+  std::vector<engine::Touched> memory_;  // ordered by address; all by threads
 };
 
-// A launch begins: the one before it, where this one may begin before that has ended; else null.
+// Called when a launch begins. Returns the launch before it, if this one may begin before that has ended; else null.
 const EarlierGrid* begin_after_earlier(const Kernel& kernel);
-// That of the launch that runs.
+// That of the running launch.
 const EarlierGrid* earlier_of_running();
 void end_grid(std::unique_ptr<EarlierGrid> grid);
-// The last launch is about to be repeated, in another schedule.
+// The last launch is about to be repeated under another schedule.
 void repeat_launch();
-// All launches so far have ended before the next one begins.
+// All launches so far end before the next one begins.
 void forget_earlier_grid();
 
 }  // namespace trifold::host

@@ -54,14 +54,14 @@ engine::Tally& tally() {
   return *engine::current->block->launch->tally;
 }
 
-// The launch ends, unless it goes on after the finding; then the thread's own code runs from here on.
+// Ends the launch, unless it continues after the finding; then the thread's own code runs again.
 void end_or_go_on(Finding finding, engine::Site site) {
   if (!tally().goes_on({.kind = finding.kind, .site = site, .array = finding.array}, finding))
     turn->front->abandon(std::move(finding));
   turn->front->proceed();
 }
 
-// By a pointer that another block has left in global memory.
+// An access by a pointer that another block stored in global memory.
 void access_of_another_block(const CheckedMemory::OfBlock& target, uintptr_t address, size_t n, AccessType type,
                              engine::Site site) {
   const auto& [region, block] = target;
@@ -85,7 +85,7 @@ void foreign_access(const std::string& memory, AccessType type, engine::Site sit
 
 namespace {
 
-// Whether a block's shared memory is there for certain.
+// Whether a block's shared memory certainly exists: it has begun and not ended.
 bool is_alive(const engine::Block& owner) {
   const Thread& thread = *engine::current;
   return owner.live != 0 && thread.block->launch->checker->knows_begin(owner, thread);
@@ -191,7 +191,7 @@ void out_of_bounds(uintptr_t address, size_t n, AccessType type, engine::Site si
     return skip_access(address, n);
   }
   const Region* region = checked_memory->nearest(address);
-  // An index that was negative before it became unsigned is that much too far.
+  // An index that was negative before its conversion to unsigned is too large by this much.
   if (region == nullptr) region = checked_memory->nearest(address - (uintptr_t{n} << 32));
   if (region == nullptr) {
     Finding finding = start_finding(Kind::out_of_bounds, "", "", type, site);
@@ -203,7 +203,7 @@ void out_of_bounds(uintptr_t address, size_t n, AccessType type, engine::Site si
   const size_t width = width_of(*region, n);
   const auto size = static_cast<int64_t>((region->end - region->begin) / width);
   const bool inside = address >= region->begin && address < region->end;
-  // Of an access that begins inside, what comes behind the end lies outside.
+  // For an access that begins inside, the part after the end is outside.
   auto distance = static_cast<int64_t>((inside ? region->end : address) - region->begin);
   if (distance < 0) distance -= static_cast<int64_t>(width) - 1;
   const int64_t index = distance / static_cast<int64_t>(width);
@@ -245,7 +245,7 @@ void constant_written(const Region& region, uintptr_t address, size_t n, AccessT
 
 namespace {
 
-// Who has initialised the barrier that lies there.
+// Adds which thread initialised the barrier at this address.
 void add_barrier(Finding& finding, uintptr_t address) {
   const HostFront& front = *turn->front;
   const auto* const memory = reinterpret_cast<const void*>(address);
@@ -256,7 +256,7 @@ void add_barrier(Finding& finding, uintptr_t address) {
       {by.thread->place, by.thread->block->index, -1, std::string(engine::name(by.operation)), location_of(by.site)});
 }
 
-// Of what the checker has left, without its words.
+// A finding from the checker's violation, without a message.
 Finding start_finding_of_violation(const Region& region, size_t n, engine::Site site) {
   const engine::Launch& launch = *engine::current->block->launch;
   const engine::Violation& violation = launch.checker->violation;
@@ -371,7 +371,7 @@ void outside_declared_bounds(const DeclaredIndex& at, engine::Site site) {
   const std::string root = root_of(source.name);
   const GlobalVariable* const global = module_of(turn->kernel.code).global(root);
   const Region* const region = global != nullptr ? nullptr : checked_memory->named(root, location_of(site).function);
-  // Behind a pointer it may be anywhere.
+  // A pointer may point anywhere.
   std::string memory = !root.empty() && root == source.name ? "local" : "";
   if (global != nullptr) memory = global->constant ? "constant" : "global";
   if (region != nullptr) memory = engine::name(region->space());
@@ -387,7 +387,7 @@ void outside_declared_bounds(const DeclaredIndex& at, engine::Site site) {
   finding.index = {at.index};
   engine::describe_out_of_bounds(finding, 0, at.index, {at.extent});
   end_or_go_on(std::move(finding), site);
-  if (element.begin == element.end) end_thread();  // where the access goes to is not known
+  if (element.begin == element.end) end_thread();  // the address of the access is unknown
   skip_next_access_of(element.begin, element.end);
 }
 

@@ -15,8 +15,8 @@ constinit thread_local Fiber* Fiber::entering_ = nullptr;
 
 #if TRIFOLD_FIBER_ASSEMBLY
 
-// Saves the registers that a function must preserve (System V ABI, x86-64, 3.2.1) and the stack pointer, and goes on
-// where the other stack was left.
+// Saves the callee-saved registers (System V ABI, x86-64, 3.2.1) and the stack pointer, and continues on the other
+// stack.
 extern "C" void trifold_host_switch(void** save, void* to);
 asm(R"(.text
 .globl trifold_host_switch
@@ -52,10 +52,10 @@ void switch_contexts(Context& save, Context& to) {
 }  // namespace
 
 void Fiber::restart() {
-  // Stacks that begin at equal distances share a few sets of the cache: each begins a little lower than the last one.
+  // Stacks at equal distances would share a few sets of the cache: each begins a little lower than the previous one.
   const size_t colour = stack_ / bytes_ % 21 * 192;
   auto* top = reinterpret_cast<void**>(stack_ + bytes_ - colour);
-  *--top = nullptr;  // where enter() would return to: a debugger's backtrace ends here
+  *--top = nullptr;  // the return address of enter(): a debugger's backtrace ends here
   *--top = reinterpret_cast<void*>(&Fiber::enter);
   for (int saved = 0; saved < 6; ++saved) *--top = nullptr;
   here_ = top;
@@ -107,7 +107,7 @@ void Fiber::leave() {
   __builtin_unreachable();
 }
 
-// One body after the other, as often as it is resumed.
+// Runs one body after the other, each time that it is resumed after leave().
 void Fiber::enter() {
   Fiber& self = *entering_;
   for (;;) {
@@ -156,7 +156,7 @@ void FiberPool::grow() {
   auto* const map = static_cast<char*>(memory);
   maps_.push_back(map);
   for (size_t i = 0; i < stacks_in_map; ++i) {
-    // A thread that recurses off its stack faults there (overflow.h), and does not write another one's.
+    // A thread whose recursion overflows its stack faults in the guard (overflow.h) before it reaches another stack.
     char* const stack = map + i * each + Fiber::guard_bytes;
     if (mprotect(stack - Fiber::guard_bytes, Fiber::guard_bytes, PROT_NONE) != 0) throw std::bad_alloc();
     free_.push_back(fibers_.emplace_back(std::make_unique<Fiber>(stack, stack_bytes_, body_, home_)).get());

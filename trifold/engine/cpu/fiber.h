@@ -1,4 +1,4 @@
-// Stacks on which CUDA threads wait.
+// Fibers: the stacks on which CUDA threads wait.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-// Switching stacks is a few instructions of assembly on x86-64; elsewhere, or where the build asks for it
-// (TRIFOLD_UCONTEXT), it is the C library's, which also enters the kernel and takes twenty times as long.
+// On x86-64, switching stacks is a few instructions of assembly. Elsewhere, or if the build requests it
+// (TRIFOLD_UCONTEXT), it is the C library's, which enters the kernel and takes twenty times as long.
 #if defined(__x86_64__) && !defined(TRIFOLD_UCONTEXT)
 #define TRIFOLD_FIBER_ASSEMBLY 1
 #else
@@ -18,17 +18,18 @@
 
 namespace trifold::host {
 
-// Where a stack's code goes on.
+// Where a stack's code continues.
 #if TRIFOLD_FIBER_ASSEMBLY
-using Context = void*;  // the stack pointer; the registers lie there
+using Context = void*;  // the stack pointer; the registers are saved there
 #else
 using Context = ucontext_t;
 #endif
 
-// What runs on a stack of its own. resume() goes there; yield(), called there, comes back to who last called resume().
+// Code that runs on its own stack. resume() continues it; yield(), called on it, returns to the last caller of
+// resume().
 class Fiber {
  public:
-  // Returns the fiber that goes on afterwards; null: who resumed this one does.
+  // Returns the fiber that continues afterwards; null: the caller of resume().
   using Body = Fiber* (*)();
 
   Fiber(char* stack, size_t bytes, Body body, Context& home);
@@ -37,30 +38,31 @@ class Fiber {
 
   void resume();
   void yield();
-  // From this fiber, which runs, to another one, without going home. All that do so from one line of code to each other
-  // keep the processor's predictions of returns right.
+  // Switches from this running fiber directly to another one, without returning to the caller of resume(). If all
+  // fibers do so at one line of code, the processor predicts returns correctly.
   void pass_to(Fiber& next);
-  // Forgets what runs on the stack (objects there are not destroyed): the body begins anew.
+  // Discards what runs on the stack, without destroying its objects: the body begins again.
   void restart();
-  // yield() for the last time: the body does not go on, but begins anew.
+  // A last yield(): the body does not continue, but begins again.
   [[noreturn]] void leave();
 
   bool holds(uintptr_t address) const { return address - stack_ < bytes_; }
-  // Inaccessible memory below the stack: who recurses too deep comes there.
+  // Inaccessible memory below the stack, which an overflow of the stack reaches first.
   bool guard_holds(uintptr_t address) const { return stack_ - 1 - address < guard_bytes; }
   uintptr_t begin() const { return stack_; }
   uintptr_t end() const { return stack_ + bytes_; }
 
-  static constexpr size_t guard_bytes = 64 << 10;  // a whole page on all machines; only addresses, no memory
+  // a multiple of the page size on all machines; addresses without memory
+  static constexpr size_t guard_bytes = 64 << 10;
 
   bool ended = false;        // the thread that ran on it has exited
-  bool ahead = false;        // its thread has run before the core asked for it
+  bool ahead = false;        // its thread has run before the core resumed it
   std::exception_ptr error;  // what the kernel threw
 
  private:
   [[noreturn]] static void enter();
 
-  Context here_{};  // while it does not run
+  Context here_{};  // where it continues
   Context& home_;   // where resume() was called
   uintptr_t stack_;
   size_t bytes_;
@@ -68,7 +70,7 @@ class Fiber {
   static constinit thread_local Fiber* entering_ [[gnu::tls_model("initial-exec")]];
 };
 
-// The fibers of an OS thread. Their number grows to the most that were needed at a time.
+// The fibers of an OS thread. Their number grows to the largest number in use at a time.
 class FiberPool {
  public:
   FiberPool(Fiber::Body body, size_t stack_bytes) : body_(body), stack_bytes_(stack_bytes) {}

@@ -48,7 +48,7 @@ void HostFront::enter(engine::Block& block) {
   entered_ = &block;
 }
 
-// Makes it the running thread; on its fiber.
+// Makes it the running thread; returns its fiber.
 Fiber& HostFront::enter(Thread& thread) {
   if (thread.block != entered_) [[unlikely]]
     enter(*thread.block);
@@ -100,7 +100,7 @@ Outcome HostFront::run(Thread& thread) {
   return Outcome::exited;
 }
 
-// The core would resume that thread next, or soon. Going there at once, it costs no wrong prediction of a return.
+// The core would resume that thread next, or soon. Switching directly avoids a mispredicted return.
 Fiber* HostFront::run_ahead() {
   const Thread& thread = *engine::current;
   const engine::Block& block = *thread.block;
@@ -154,7 +154,8 @@ bool HostFront::wait_in_ring(Operation operation, Line line) {
   return true;
 }
 
-// From the running thread, which waits at the barrier, to the next one; from the last one on, past the barrier.
+// Switches from the running thread, which waits at the barrier, to the next thread; from the last one, past the
+// barrier.
 inline void HostFront::pass_in_ring() {
   Fiber& fiber = *running;
   if (++ring_at_ == ring_edge_) {
@@ -174,7 +175,7 @@ inline void HostFront::pass_in_ring() {
   fiber.pass_to(*running);
 }
 
-// After the last thread of a block.
+// Called after the last thread of a block.
 engine::Block& HostFront::next_block_of_ring() {
   if (ring_at_ == ring_.size()) {
     ring_at_ = 0;
@@ -194,8 +195,8 @@ engine::Block& HostFront::next_block_of_ring() {
   return next;
 }
 
-// The first thread of the block, or of the cluster, waits at its barrier; all others may run. False: a ring would not
-// do here.
+// The first thread of the block, or of the cluster, waits at its barrier, and all others can run. False: a ring is not
+// possible here.
 bool HostFront::start_ring(Operation operation) {
   constexpr int most_short_rings = 8;
   engine::Block& first = *engine::current->block;
@@ -223,7 +224,8 @@ bool HostFront::start_ring(Operation operation) {
   return true;
 }
 
-// Those before the running thread wait at the barrier. As run_ahead() leaves them: the core has still to ask.
+// The threads before the running one wait at the barrier. They are marked as after run_ahead(): the core has not
+// resumed them yet.
 void HostFront::leave_ring() {
   if (ring_.empty()) return;
   if (ring_rounds_ == 0) ++short_rings_;
@@ -321,7 +323,7 @@ void Turn::leave_full_stack(Interrupted where) {
   stop_thread(Stop::stack, nullptr);
 }
 
-// Where a stack ran over in a function that the kernel called, its return address lies near the stack's end.
+// If a function that the kernel called overflowed the stack, its return address is near the stack's end.
 engine::Site Turn::stopped_site() const {
   if (stop != Stop::stack) return stopped_at != nullptr ? site_of_address(stopped_at) : last_site;
   constexpr int words = 64;
@@ -340,7 +342,7 @@ void Turn::throw_stopped() const {
   access.block = front != nullptr ? engine::current->block->index : grid.at(static_cast<uint64_t>(block));
   std::string who = std::string("kernel ") + kernel.name + ": " + engine::who(access, false);
   engine::Location location = location_of(stopped_site());
-  if (location.file.empty()) location = location_of(last_site);  // within a barrier: it waited there last
+  if (location.file.empty()) location = location_of(last_site);  // within a barrier: the last place where it waited
   const std::string where = location.file.empty() ? "" : ", at " + engine::where(location);
   if (stop == Stop::stack) {
     const std::string kibibytes = std::to_string(stack_bytes() >> 10);
@@ -370,7 +372,7 @@ void HostFront::end_launch() {
 }
 
 bool HostFront::gives_up() {
-  // What they wait for may come from a block on another OS thread.
+  // What they wait for may be done by a block on another OS thread.
   sched_yield();
   return overdue != 0;
 }

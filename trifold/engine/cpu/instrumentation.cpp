@@ -1,6 +1,6 @@
-// What g++ calls when it compiles a port with -fsanitize=thread, for each access of memory, and with
-// -fsanitize=bounds-strict,alignment, for an index outside a declared extent and a type at an odd address. libtsan and
-// libubsan, which usually have these functions, are not used.
+// The functions that g++ calls for a port compiled with -fsanitize=thread, for each access of memory, and with
+// -fsanitize=bounds-strict,alignment, for an index outside a declared extent and for a misaligned type. They replace
+// those of libtsan and libubsan, which are not linked.
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -23,15 +23,15 @@ using engine::AccessType;
 using engine::AtomicForm;
 using engine::Thread;
 
-// Whether memory is the running thread's own, by one comparison: most accesses are of its variables. Not all that is
-// its own is told so: nor what lies deeper than this frame, nor while anything else is to be done at its next access.
-// Where no thread runs, either answer is right: nothing is checked.
+// Whether memory is certainly the running thread's own, by one comparison: most accesses are of its variables. False
+// negatives are possible: for memory deeper on the stack than this frame, and while something else must be done at the
+// next access. If no thread runs, either answer is right, since nothing is checked.
 [[gnu::always_inline]] inline bool is_surely_own(const void* pointer) {
   const auto frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   return reinterpret_cast<uintptr_t>(pointer) - frame < end_of_stack - frame && !skipping && overdue == 0;
 }
 
-// The region of a kernel's access; null: nothing watches those bytes, or the access is skipped.
+// The region of a kernel's access; null: those bytes are not watched, or the access is skipped.
 inline Region* watched(uintptr_t address, size_t n, AccessType type, bool aligned, const void* caller) {
   if (turn->front->running->holds(address)) return nullptr;
   Region* region = checked_memory->find(address, n);
@@ -45,8 +45,8 @@ inline Region* watched(uintptr_t address, size_t n, AccessType type, bool aligne
   return region;
 }
 
-// The thread whose code makes this access; null: no kernel does, or the access is skipped. (The linker may well give
-// this library the port's copy of a template of the standard library's.)
+// The thread whose code makes this access; null: the access is not a kernel's, or is skipped. (The linker may make this
+// library use the port's copy of a template of the standard library.)
 inline Thread* accessing_thread(const void* caller, uintptr_t address = 0, size_t n = 0) {
   if (turn == nullptr || turn->front == nullptr || turn->front->running == nullptr) return nullptr;
   if (overdue != 0) [[unlikely]]
@@ -56,8 +56,8 @@ inline Thread* accessing_thread(const void* caller, uintptr_t address = 0, size_
   return engine::current;
 }
 
-// A thread that reads one address again and again, at one place, may wait for another to write it. Such a loop needs
-// volatile or an atomic to be right; so this is patient.
+// A thread that repeatedly reads one address at one place may be waiting for another thread to write it. Such a loop is
+// correct only with volatile or an atomic, so the limit is high.
 struct Repeated {
   uintptr_t address = 0;
   const void* caller = nullptr;
@@ -105,9 +105,9 @@ inline void checked_access(const void* pointer, size_t n, AccessType type, bool 
   refused(*region, n, site, check);
 }
 
-// The checks take volatile accesses for atomics, so that polling a volatile flag is right. Lanes that exchange the
-// elements of a shared array by volatile, in place of a rendezvous, are told once for each array: as a warning, since a
-// variable that is looked at now and then is right in the same way.
+// The checks treat volatile accesses as atomics, so that polling a volatile flag is accepted. Lanes that exchange
+// elements of a shared array by volatile accesses without a __syncwarp are reported once for each array, as a warning,
+// since occasional looks at such a variable are correct.
 void watch_readers(Region& region, uintptr_t address, size_t n, const Thread& thread, engine::Site site) {
   const bool of_an_array = region.end - region.begin > n;
   if (region.buffer->space() != engine::Space::shared || !of_an_array || region.told) return;
@@ -116,7 +116,7 @@ void watch_readers(Region& region, uintptr_t address, size_t n, const Thread& th
   not_awaited(region, n, site);
 }
 
-// What an atomic may do, and whose it is.
+// Kind and owner of an atomic.
 struct Atomic {
   bool reads = true, writes = true;
   AtomicForm form = AtomicForm::device;
@@ -127,8 +127,8 @@ constexpr Atomic compare(uint64_t expected) {
   return {.compare = expected};
 }
 
-// Does an atomic, checked where a kernel does it. `operate` says whether it wrote. Where it changed nothing, its thread
-// may wait for another one.
+// Does an atomic, checked if it is a kernel's. `operate` returns whether it wrote. If it changed nothing, its thread
+// may be waiting for another one.
 template <typename T, typename Operate>
 void checked_atomic(const volatile T* pointer, Atomic atomic, const void* caller, Operate operate) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
@@ -138,7 +138,7 @@ void checked_atomic(const volatile T* pointer, Atomic atomic, const void* caller
     operate();
     return;
   }
-  // The kernel itself reads a volatile, after this: others run before what it will see is noted, not between.
+  // The kernel itself reads a volatile after this call: let others run before the value is noted, not between.
   const bool reads_volatile = atomic.form == AtomicForm::by_volatile && !atomic.writes;
   if (reads_volatile) look(caller);
   if (thread->undecided != 0) [[unlikely]]
@@ -168,7 +168,7 @@ void checked_atomic(const volatile T* pointer, Atomic atomic, const void* caller
   }
 }
 
-// memcpy or memmove. A source that is skipped is poison, also where the target is checked after it.
+// memcpy or memmove. If its access is skipped, the source is poison, even while the target is checked.
 template <void* (*copy)(void*, const void*, size_t)>
 void* checked_copy(void* to, const void* from, size_t n, const void* caller) {
   if (n == 0) return to;
@@ -195,10 +195,10 @@ void checked_volatile(const void* pointer, bool writes, const void* caller) {
   if (writes) ++engine::changes;
 }
 
-// What g++ hands over with an index, as compiler-rt's ubsan_handlers.h and ubsan_value.h lay it out.
+// The data that g++ passes with an index, laid out as in compiler-rt's ubsan_handlers.h and ubsan_value.h.
 struct TypeOfUbsan {
   uint16_t kind;  // 0: an integer
-  uint16_t info;  // of an integer: bit 0 is set where it is signed, the others are the logarithm of its bits
+  uint16_t info;  // of an integer: bit 0 is set if it is signed, the others are the logarithm of its number of bits
   char name[];    // "'float [4]'"
 };
 struct OutOfBoundsOfUbsan {
@@ -211,7 +211,7 @@ struct TypeMismatchOfUbsan {
   uint32_t line, column;
   const TypeOfUbsan* type;
   uint8_t log_alignment;
-  uint8_t what;  // 0: a load, 1: a store; no access of memory itself: 2: a reference, 3: a member, …
+  uint8_t what;  // 0: a load, 1: a store; without an access of memory: 2: a reference, 3: a member, …
 };
 
 // "Quad" of "'const struct Quad'".
@@ -227,13 +227,13 @@ int64_t index_of(const TypeOfUbsan& type, uintptr_t value) {
   return extends ? static_cast<int64_t>(value << unused) >> unused : static_cast<int64_t>(value);
 }
 
-// The first extent in "'float [8][9]'"; 0: it has none.
+// The first extent in "'float [8][9]'"; 0: there is none.
 int64_t extent_of(const TypeOfUbsan& type) {
   const char* const bracket = strchr(type.name, '[');
   return bracket == nullptr ? 0 : atoll(bracket + 1);
 }
 
-// f(word) with a pointer to an unsigned integer of so many bytes.
+// Calls f with a pointer to an unsigned integer of so many bytes.
 template <typename F>
 auto with_word(void* p, size_t bytes, F f) {
   switch (bytes) {
@@ -338,7 +338,7 @@ void __tsan_atomic_thread_fence(int) {
   trifold::host::fence(trifold::host::Scope::device);
 }
 
-// The names are the compiler's, made of the width: only a macro can make them.
+// The compiler derives the names from the width: only a macro can define them.
 #define TRIFOLD_ACCESS(prefix, width, aligned)                                         \
   void __tsan_##prefix##read##width(void* p) {                                         \
     if (is_surely_own(p)) return;                                                      \
@@ -358,7 +358,7 @@ TRIFOLD_ACCESS(unaligned_, 4, false)
 TRIFOLD_ACCESS(unaligned_, 8, false)
 TRIFOLD_ACCESS(unaligned_, 16, false)
 #undef TRIFOLD_ACCESS
-// A constructor's or destructor's write of the pointer to the virtual functions; a call reads it like any member.
+// A constructor or destructor writes the pointer to the virtual functions; a call reads it like any member.
 void __tsan_vptr_update(void** p, void*) {
   if (is_surely_own(p)) return;
   checked_access(p, sizeof *p, AccessType::write, true, __builtin_return_address(0));
@@ -377,7 +377,7 @@ TRIFOLD_VOLATILE(2)
 TRIFOLD_VOLATILE(4)
 TRIFOLD_VOLATILE(8)
 #undef TRIFOLD_VOLATILE
-// Wider than any atomic: CUDA reads and writes the halves.
+// Wider than any atomic: CUDA accesses the halves separately.
 void __tsan_volatile_read16(void* p) {
   checked_access(p, 16, AccessType::read, true, __builtin_return_address(0));
 }
@@ -392,8 +392,8 @@ void __tsan_write_range(void* p, size_t n) {
   if (n > 0 && !is_surely_own(p)) checked_access(p, n, AccessType::write, false, __builtin_return_address(0));
 }
 
-// The port is linked so that its calls of memcpy, memmove and memset come here (trifold/build/recipe.py). g++ checks an
-// assignment of a struct, and may then call one of them for it.
+// Ports are linked so that their calls of memcpy, memmove and memset reach these functions (trifold/build/recipe.py).
+// g++ checks an assignment of a struct, and may call one of them for it.
 void* __wrap_memcpy(void* to, const void* from, size_t n) {
   return checked_copy<memcpy>(to, from, n, __builtin_return_address(0));
 }

@@ -1,4 +1,4 @@
-// Where a signal interrupted its thread.
+// Where a signal interrupted a thread.
 #pragma once
 
 #include <ucontext.h>
@@ -7,7 +7,7 @@
 
 namespace trifold::host {
 
-// Addresses of the instruction and of the stack's end; 0 on a machine whose registers are not known here.
+// Addresses of the instruction and of the stack's end; 0 on a machine whose registers are unknown here.
 struct Interrupted {
   uintptr_t instruction, stack;
 };

@@ -1,4 +1,4 @@
-// Launches: blocks as plain loops until a thread waits, then by the execution core.
+// Launches: blocks run in plain loops until a thread waits, and then by the execution core.
 #include "launch.h"
 
 #include <cassert>
@@ -28,10 +28,10 @@
 namespace trifold::host {
 namespace {
 
-// Checked launches run one at a time: what watches memory is the process's.
+// Checked launches run one at a time, since the watched memory is per process.
 std::mutex one_checked_launch;
 
-// All blocks that are left, on one fiber, for as long as no thread waits.
+// Runs all remaining blocks on one fiber, as long as no thread waits.
 void run_plain(Turn& now) {
   const dim3& grid = now.kernel.grid;
   for (; now.block < now.end; ++now.block) {
@@ -66,7 +66,7 @@ struct Free {
   void operator()(char* memory) const { free(memory); }
 };
 
-// Dynamic shared memory, of all blocks that run one after the other.
+// Dynamic shared memory for all blocks that run one after the other.
 struct SharedMemory {
   std::unique_ptr<char, Free> storage;
   char* begin;
@@ -74,7 +74,7 @@ struct SharedMemory {
 
 SharedMemory shared_memory(const Kernel& kernel, const Registers& registers) {
   if (registers.extern_shared != nullptr || kernel.shared_bytes == 0) return {nullptr, registers.extern_shared};
-  constexpr size_t alignment = 1024;  // CUDA's
+  constexpr size_t alignment = 1024;  // as in CUDA
   static_assert(red_zone % alignment == 0);
   const size_t bytes = (kernel.shared_bytes + 2 * red_zone + alignment - 1) / alignment * alignment;
   std::unique_ptr<char, Free> storage(static_cast<char*>(aligned_alloc(alignment, bytes)));
@@ -109,7 +109,7 @@ class Taking {
   throw std::runtime_error(mistake.problem + "; " + mistake.remedy);
 }
 
-// Of a launch in which no thread has waited.
+// Ends a launch in which no thread has waited.
 [[noreturn]] void end_plain(const Turn& now) {
   try {
     now.throw_stopped();
@@ -141,14 +141,14 @@ void execute(engine::Launch& launch, HostFront& front) {
   }
 }
 
-// A thread waits: from here on the core runs the blocks that are left.
+// A thread waits: from here on the core runs the remaining blocks.
 void continue_waiting(Turn& now) {
   const uint3 at = *now.registers.thread;
   const dim3& threads = now.kernel.threads;
   engine::Launch launch = launch_of(now.kernel);
-  launch.first_cluster = static_cast<uint64_t>(now.block);  // each block is one
+  launch.first_cluster = static_cast<uint64_t>(now.block);  // clusters of one block each
   launch.cluster_count = static_cast<uint64_t>(now.end - now.block);
-  launch.counts_changes = false;  // its stores are not seen
+  launch.counts_changes = false;  // its stores are not observed
   HostFront front(now, fibers());
   front.hand_over(*now.fiber, at.x + threads.x * (at.y + threads.y * at.z), now.request, now.last_site);
   now.front = &front;
@@ -157,7 +157,7 @@ void continue_waiting(Turn& now) {
   execute(launch, front);
 }
 
-// The core runs all from the start: blocks that are resident together have memory of their own.
+// The core runs everything from the start: blocks that are resident together have separate memory.
 void run_together(Turn& now, int64_t begin, int64_t end) {
   engine::Launch launch = launch_of(now.kernel);
   launch.first_cluster = static_cast<uint64_t>(begin);
@@ -222,7 +222,7 @@ void run_blocks(const Kernel& kernel, Registers registers, int64_t begin, int64_
 
 namespace {
 
-// Those after which a launch has gone on are told when it ends, however it does.
+// Reports the findings after which a launch continued, however it ends.
 class Telling {
  public:
   explicit Telling(const engine::Tally& tally) : tally_(tally) {}
@@ -265,8 +265,8 @@ void run_checked(const Kernel& kernel, Registers registers) {
 
 namespace {
 
-// The running thread ends with an error, as if the kernel had thrown it. (No object here outlives this: the stack that
-// it is called on is left. It cannot be thrown: assert() calls a function that throws nothing.)
+// Ends the running thread with an error, as if the kernel had thrown it. Objects here are not destroyed, since the
+// stack is abandoned. It cannot throw, because assert() calls a function that must not.
 Fiber& fail(Error error, const std::string& what, const engine::Location& at) {
   const uint3 &thread = *turn->registers.thread, &block = *turn->registers.block;
   const engine::Access where{{thread.x, thread.y, thread.z}, {block.x, block.y, block.z}, -1, "", at};

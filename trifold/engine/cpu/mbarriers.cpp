@@ -1,4 +1,4 @@
-// What a kernel calls for barriers in shared memory, and for addresses of shared memory in 32 bits.
+// The functions by which kernels use barriers in shared memory, and 32-bit addresses of shared memory.
 #include <string>
 
 #include "../core/checker.h"
@@ -17,7 +17,7 @@ using engine::Thread;
 
 namespace {
 
-// The upper byte of an address says whose window it is in.
+// The upper byte of an address is the rank of the block whose window it is in.
 constexpr uint32_t rank_shift = 24;
 constexpr uint32_t offset_mask = (uint32_t{1} << rank_shift) - 1;
 
@@ -101,8 +101,8 @@ bool is_local(const void* memory) {
 
 namespace {
 
-// A barrier that the running thread names; owner null: it is none, which is reported. `awaited`: what it does releases
-// nothing, but who waits for the phase knows of it.
+// A barrier that the running thread names; owner null: it is invalid, which has been reported. `awaited`: the operation
+// releases nothing, but a thread that waits for the phase knows that it has happened.
 struct Named {
   Block* owner = nullptr;
   uint32_t offset = 0;
@@ -129,7 +129,7 @@ Named named(void* barrier, Operation operation, Line line, bool awaited = false)
   return {};
 }
 
-// What the core does is no access of the kernel's, although the linker may give it the kernel's copy of a template.
+// The core's accesses are not the kernel's, although the linker may make it use the kernel's copy of a template.
 template <class Work>
 auto by_core(Work work) {
   struct Back {
@@ -152,7 +152,7 @@ void init_mbarrier(void* barrier, unsigned count, Line line) {
   Thread& thread = *engine::current;
   const auto address = reinterpret_cast<uintptr_t>(barrier);
   if (place.region != nullptr && live_at(place) == nullptr) {
-    // As a write, which other accesses of these bytes must not race with.
+    // Checked as a write: other accesses of these bytes must not race with it.
     const auto check = [&] {
       return checker()->write(*place.region->buffer, address, engine::mbarrier_bytes, thread, thread.waiting_at);
     };

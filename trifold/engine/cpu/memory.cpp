@@ -26,7 +26,7 @@ const Range* tensor_at(const void* pointer) {
     const auto found = std::find_if(tensors.rbegin(), tensors.rend(), condition);
     return found == tensors.rend() ? nullptr : &*found;
   };
-  // Of two that overlap, the pointer stands at the beginning of its own.
+  // Of two that overlap, the pointer belongs to the one that begins at it.
   if (const auto* const own = newest([&](const Range& tensor) { return tensor.begin == address; })) return own;
   return newest([&](const Range& tensor) { return tensor.begin <= address && address < tensor.end; });
 }
@@ -89,7 +89,7 @@ std::vector<std::string> names_of_parameters(const Kernel& kernel) {
   return names;
 }
 
-// Memory that a kernel may touch, and how it knows it.
+// Memory that a kernel may access, and how it got the address.
 struct Used {
   Range memory;
   std::string name;
@@ -97,14 +97,14 @@ struct Used {
   Allocation* allocation = nullptr;
 };
 
-// The words of the arguments that could be pointers in a struct, such as an accessor of a tensor.
+// The words of the arguments that may be pointers in a struct, such as an accessor of a tensor.
 std::vector<const void*> words_of_arguments(const Kernel& kernel) {
   std::vector<const void*> words(kernel.closure_bytes / sizeof(void*));
   if (!words.empty()) std::memcpy(words.data(), kernel.closure, words.size() * sizeof(void*));
   return words;
 }
 
-// What it wrote is so for the next launch.
+// Bytes that it wrote are initialised for the next launch.
 void note_written_bytes(const Region& region) {
   if (region.allocation == nullptr || region.allocation->wholly_written()) return;
   uintptr_t written = region.begin;
@@ -120,8 +120,8 @@ void note_written_bytes(const Region& region) {
 
 }  // namespace
 
-// The tensors that the arguments point into, and the device's memory of an ordinary program. Those that overlap are one
-// region, so that an alias hides no race.
+// Adds the tensors that the arguments point into, and the device's memory of an ordinary program. Overlapping ones are
+// one region, so that aliases cannot hide a race.
 void CheckedMemory::add_tensors(const Kernel& kernel) {
   const std::vector<std::string> names = names_of_parameters(kernel);
   std::vector<Used> used;
@@ -157,7 +157,8 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
       all.memory.end = std::max(all.memory.end, used[i].memory.end);
     const size_t bytes = all.memory.end - all.memory.begin;
     if (bytes == 0) continue;
-    // Few programs have arrays of narrower elements that they reach by no argument; a tensor in a struct can be any.
+    // In an ordinary program, elements are assumed to be at least 4 bytes; a tensor reached through a struct may have
+    // any type.
     const size_t unknown = all.allocation == nullptr ? 1 : 4;
     const size_t width = all.element_bytes == 0 ? unknown : std::bit_floor(all.element_bytes);
     const bool of_program = all.allocation != nullptr;
@@ -287,7 +288,7 @@ const Region* CheckedMemory::shared_at(const Slot& slot, uintptr_t address) {
   return region != nullptr && region->shared ? region : nullptr;
 }
 
-// Visits what the running block may touch.
+// Visits the regions that the running block may access.
 template <class Visit>
 void CheckedMemory::for_running(Visit visit) const {
   for (const Regions* const regions : {static_cast<const Regions*>(&running_->regions), &regions_})
@@ -324,7 +325,7 @@ std::string CheckedMemory::foreign(uintptr_t address) const {
   return array + ", which points to memory of the host: allocate with cudaMalloc and copy with cudaMemcpy";
 }
 
-// A kernel has come to a variable of the library's: it is a region of its own from now on.
+// A kernel accesses a variable of the library, which becomes a separate region from now on.
 Region* CheckedMemory::watch_global(size_t segment, uintptr_t address, size_t n) {
   const auto begins = [](const GlobalVariable& variable) { return variable.place.begin; };
   const auto after = std::ranges::upper_bound(module_.globals, address, {}, begins);

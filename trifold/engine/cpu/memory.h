@@ -1,4 +1,4 @@
-// The memory that a checked kernel may touch: the tensors that it is given, its shared arrays, its own variables.
+// The memory that a checked kernel may access: its tensors, its shared arrays, its own variables.
 #pragma once
 
 #include <trifold/cpu.h>
@@ -25,22 +25,22 @@ struct Region {
   uintptr_t begin, end;
   std::string array;
   size_t element_bytes = 0;                // 0: as wide as the access
-  std::unique_ptr<engine::Buffer> buffer;  // null: nothing is watched. Of shared memory, from its first access on.
-  std::string function = "";               // whose shared array it is
+  std::unique_ptr<engine::Buffer> buffer;  // null: nothing is watched; of shared memory, created at the first access
+  std::string function = "";               // the function that declares the shared array
   bool of_module = false;                  // a part of the port's library in which no variable is watched yet
   Allocation* allocation = nullptr;        // of an ordinary program
   bool shared = false;                     // a block's shared memory
-  bool told = false;                       // what volatile accesses of it do not wait for
+  bool told = false;                       // its volatile accesses were reported
 
   bool watched() const { return shared || buffer != nullptr; }
-  // Of a watched one.
+  // Of a watched region.
   engine::Space space() const { return shared ? engine::Space::shared : buffer->space(); }
   bool holds(uintptr_t address, size_t n) const { return address >= begin && address + n <= end; }
-  // Bytes from an address that lies outside; 0: it lies inside.
+  // The distance in bytes to an address outside; 0: it is inside.
   uintptr_t distance(uintptr_t address) const {
     return address < begin ? begin - address : address < end ? 0 : address + 1 - end;
   }
-  // As the kernel calls it, or else the program that allocated it.
+  // The kernel's name for it, or else that of the program that allocated it.
   std::string name() const { return array.empty() && allocation != nullptr ? allocation->variable() : array; }
 };
 
@@ -48,29 +48,29 @@ class EarlierGrid;
 
 class CheckedMemory {
  public:
-  // `earlier`: what an earlier launch does at the same time; null: nothing.
+  // `earlier`: a launch that may still be running at the same time; null: none.
   CheckedMemory(const Kernel& kernel, const EarlierGrid* earlier);
   CheckedMemory(const CheckedMemory&) = delete;
   CheckedMemory& operator=(const CheckedMemory&) = delete;
   ~CheckedMemory();
 
-  // A block begins in this slot: its shared memory is unwritten.
+  // A block begins in this slot: its shared memory is uninitialised.
   void begin_block(const Slot& slot, engine::Launch& launch);
-  // The block that runs is this slot's: of all shared memory, it may touch this alone.
+  // The running block is this slot's: of all shared memory, it may access only this.
   void enter(const Slot& slot);
-  // The launch has ended: what it has written of fresh tensors is not fresh any more.
+  // The launch has ended: fresh tensors that it has written are not fresh any more.
   void kernel_has_written();
-  // What the launch has done in global memory.
+  // What the launch accessed in global memory.
   std::vector<engine::Touched> touched() const;
-  // Adds what the launch has written of global memory.
+  // Adds what the launch wrote to global memory.
   void add_to(engine::WriteLog& writes, bool counts) const;
 
-  // The region of an access by the running block; null: none has all of these bytes. Valid until the next call.
+  // The region of an access by the running block; null: no region has all of these bytes. Valid until the next call.
   Region* find(uintptr_t address, size_t n) {
     Region* const recent = recent_of(address);
     return recent != nullptr && recent->holds(address, n) ? recent : look_up(address, n);
   }
-  // The same of shared memory of another block of the running one's cluster.
+  // The same for shared memory of another block of the running block's cluster.
   struct OfPeer {
     Region* region;
     engine::Block* block;
@@ -80,21 +80,21 @@ class CheckedMemory {
     Region* const region = find(address, n);
     return region != nullptr ? region : find_of_peer(address, n).region;
   }
-  // Of an address that a kernel may not touch at all: "x is memory of the host". Empty: it is a wrong index.
+  // Describes an address that a kernel may not access at all: "x is memory of the host". Empty: it is a wrong index.
   std::string foreign(uintptr_t address) const;
-  // The shared memory of a block of another cluster, and that block; null: it is none's.
+  // The shared memory of a block of another cluster, and that block; null: there is none.
   struct OfBlock {
     const Region* region;
     const engine::Block* block;
   };
   OfBlock of_another_block(uintptr_t address) const;
-  // What a slot's block has at this address of its shared memory; null: nothing.
+  // The region at this address of shared memory in a slot's block; null: there is none.
   const Region* shared_at(const Slot& slot, uintptr_t address);
-  // Volatile accesses of this shared array have been told of, in whichever block.
+  // Volatile accesses of this shared array have been reported, in whichever block.
   void note_told(const Region& region);
-  // The one that an address outside all of them belongs to most likely; null: none is near.
+  // The region to which an address outside of all most likely belongs; null: none is near.
   const Region* nearest(uintptr_t address) const;
-  // The watched one that this function calls so, and no other one can be meant; null: none is known.
+  // The watched region that this function calls so, if it is unique; null: unknown.
   const Region* named(std::string_view array, std::string_view function) const;
 
  private:
@@ -103,12 +103,12 @@ class CheckedMemory {
   void add_tensors(const Kernel& kernel);
   Region& add(uintptr_t begin, size_t bytes, std::string array, std::unique_ptr<engine::Buffer> buffer);
 
-  // In the order of their addresses; they do not overlap.
+  // Ordered by address, disjoint.
   using Regions = std::vector<Region>;
   struct OfSlot {
     const Slot* slot;
     Regions regions;                     // the library's thread storage, and dynamic shared memory
-    engine::ByteRange storage, dynamic;  // where these are
+    engine::ByteRange storage, dynamic;  // their places
 
     bool has(uintptr_t address) const {
       return address - storage.begin < storage.end - storage.begin ||
@@ -116,8 +116,8 @@ class CheckedMemory {
     }
   };
 
-  // The region that was found last for an address like this one; null: none. Kernels read and write a few regions in
-  // turns: arrays, indices, arguments.
+  // The region that was found last for an address like this one; null: none. Kernels access a few regions in turn:
+  // arrays, indices, arguments.
   Region*& recent_of(uintptr_t address) { return recent_[(address >> 6) * 0x9e3779b97f4a7c15u >> 58]; }
 
   static void watch_shared(Region& region);
@@ -130,14 +130,14 @@ class CheckedMemory {
   const Module& module_;
   const EarlierGrid* earlier_;
   size_t dynamic_shared_bytes_;
-  Regions regions_;           // what is the same for all blocks
-  std::deque<OfSlot> slots_;  // by their numbers
+  Regions regions_;           // regions common to all blocks
+  std::deque<OfSlot> slots_;  // by slot number
   OfSlot* running_ = nullptr;
   std::array<Region*, 64> recent_{};
-  std::map<uintptr_t, std::string> host_arguments_;  // pointers to what is neither a tensor nor the device's
+  std::map<uintptr_t, std::string> host_arguments_;  // pointers to memory that is neither a tensor nor the device's
 };
 
-// That of the checked launch that runs; null: none does.
+// That of the running checked launch; null: none runs.
 extern CheckedMemory* checked_memory;
 
 // Forgets the tensors that were noted on this OS thread, and which memory is fresh.

@@ -43,26 +43,26 @@ Name name_of(const char* symbol) {
   return {name.substr(scope + 2), short_name(name.substr(0, scope))};
 }
 
-// The names that a kernel's source does not give to its variables.
+// Names of variables that are not in a kernel's source.
 bool of_a_library(std::string_view symbol) {
   for (const std::string_view name : {"threadIdx", "blockIdx", "blockDim", "gridDim", "trifold_extern_shared"})
     if (symbol == name) return true;
-  // Namespaces, guards of initialisation, tables of classes.
+  // Names of namespaces, guards of initialisation, tables of classes.
   for (const std::string_view start :
        {"_ZN7trifold", "_ZN5torch", "_ZN3c10", "_ZNSt", "_ZSt", "_ZN9__gnu_cxx", "_ZGV", "_ZT", "DW.ref."})
     if (symbol.starts_with(start)) return true;
   return false;
 }
 
-// How the symbols of a function's own variables begin. Itanium C++ ABI, 5.1.5: a local name is "_ZZ", the function's
-// encoding, "E", its own name.
+// The beginning of the symbols of a function's local variables. Itanium C++ ABI, 5.1.5: a local name is "_ZZ", the
+// function's encoding, "E", its own name.
 std::string beginning_of_locals(const std::string& function) {
   const bool mangled = function.starts_with("_Z");
   return "_ZZ" + (mangled ? function.substr(2) : std::to_string(function.size()) + function) + "E";
 }
 
 void read_symbols(const char* path, Module& module) {
-  // What trifold/build/launch_bounds.py adds to kernels.
+  // Variables that trifold/build/launch_bounds.py adds to kernels.
   constexpr std::string_view launch_bounds = "21trifold_launch_bounds", cluster_dims = "20trifold_cluster_dims";
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
@@ -98,7 +98,7 @@ void read_symbols(const char* path, Module& module) {
         const std::string_view local(name, strlen(name) - cluster_dims.size());
         module.cluster_dims.emplace(local, reinterpret_cast<const unsigned*>(begin));
       } else if (type == STT_OBJECT) {
-        // As __constant__ makes it (cpu/qualifiers.h).
+        // The section that __constant__ selects (cpu/qualifiers.h).
         const bool constant = section_of(symbol).starts_with(".trifold_constant.");
         module.globals.push_back({name_of(name).own, {begin, begin + symbol.st_size}, constant});
       }
@@ -165,7 +165,7 @@ const GlobalVariable* Module::global(std::string_view name) const {
 
 const Module& module_of(const void* function) {
   static std::mutex mutex;
-  static std::map<const void*, Module> modules;  // by where they are loaded
+  static std::map<const void*, Module> modules;  // by the address at which they are loaded
   Dl_info info{};
   dladdr(function, &info);
   const std::lock_guard<std::mutex> locked(mutex);

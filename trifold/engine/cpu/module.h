@@ -1,4 +1,4 @@
-// What a port's library says of itself: its variables, and where it is loaded.
+// What a port's library contains: its variables, and its place in memory.
 #pragma once
 
 #include <trifold/cpu.h>
@@ -17,20 +17,20 @@ namespace trifold::host {
 
 struct ThreadVariable {
   std::string symbol;
-  std::string name;      // "threadIdx", or that of a function's own variable: "tile"
-  std::string function;  // whose it is; empty: no function's
-  bool shared;           // it is a kernel's, and none of the dialect's or of a library's
+  std::string name;      // "threadIdx", or a function's local variable: "tile"
+  std::string function;  // the function that declares it; empty: none
+  bool shared;           // a kernel's own, and not one of the dialect or of a library
   size_t offset;
   size_t bytes;
 };
 
 using Range = engine::ByteRange;
 
-// A variable that is no thread's own: of __device__ or __constant__ memory, or the port's.
+// A variable that is not per thread: in __device__ or __constant__ memory, or the port's.
 struct GlobalVariable {
   std::string name;  // without its namespace
   Range place;
-  bool constant;  // of __constant__ memory
+  bool constant;  // in __constant__ memory
 };
 
 struct Function {
@@ -39,36 +39,36 @@ struct Function {
 };
 
 struct Module {
-  std::string path;  // with no link in it
+  std::string path;  // absolute, without symbolic links
   std::vector<ThreadVariable> thread_variables;
   std::vector<Function> functions;
   uintptr_t base = 0;
-  std::vector<GlobalVariable> globals;  // in the order of their addresses
+  std::vector<GlobalVariable> globals;  // ordered by address
   std::vector<Range> segments;
-  // What their shared arrays take, and those of the functions that they call: as built with checks.
+  // The size of the shared arrays of each function and of those that it calls, in a checked build.
   std::map<const void*, size_t> shared_bytes;
-  // The threads of a kernel's __launch_bounds__, by how its function's symbol begins those of its own variables.
+  // The threads of a kernel's __launch_bounds__, by the beginning of the symbols of the function's local variables.
   std::map<std::string, const unsigned*, std::less<>> launch_bounds;
-  // The extents of its __cluster_dims__, by the same.
+  // The extents of its __cluster_dims__, by the same key.
   std::map<std::string, const unsigned*, std::less<>> cluster_dims;
 
-  // Null: none has this name.
+  // Null: no variable has this name.
   const GlobalVariable* global(std::string_view name) const;
 };
 
-// The instructions of the library that has this function.
+// The address range of the instructions of the library that contains this function.
 Range text_of(const void* function);
 
-// The library that has this function. Read once a library.
+// The library that contains this function. Read once for each library.
 const Module& module_of(const void* function);
 
-// What a kernel's function declares of its launches.
+// What a kernel's function declares for its launches.
 struct Declared {
-  size_t shared_bytes = 0;     // of its shared arrays; as built with checks, also of those of the functions it calls
-  unsigned launch_bounds = 0;  // threads in a block; 0: it has none
-  dim3 cluster{0, 0, 0};       // blocks; zeros: it has no __cluster_dims__
+  size_t shared_bytes = 0;     // of its shared arrays; in a checked build, also of those of the functions that it calls
+  unsigned launch_bounds = 0;  // threads in a block; 0: not declared
+  dim3 cluster{0, 0, 0};       // blocks; zeros: no __cluster_dims__
 };
-// Read once a function.
+// Read once for each function.
 const Declared& declared_by(const void* function);
 
 }  // namespace trifold::host

@@ -20,7 +20,7 @@ void pass_on(int signal, siginfo_t* info, void* context) {
     previous_action.sa_handler(signal);
   } else {
     sigaction(signal, &previous_action, nullptr);
-    if (info->si_code <= 0) raise(signal);  // sent by a process; a fault happens again by itself on return
+    if (info->si_code <= 0) raise(signal);  // sent by a process; a fault repeats by itself on return
   }
 }
 
@@ -58,7 +58,7 @@ void watch_stacks() {
   static const bool taken = [] {
     struct sigaction action{};
     action.sa_sigaction = on_fault;
-    // It does not return where it leaves a fiber: the signal must not stay blocked.
+    // The handler does not return if it leaves a fiber, and the signal must not stay blocked.
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
     return sigaction(SIGSEGV, &action, &previous_action) == 0;
   }();

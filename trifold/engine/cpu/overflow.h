@@ -1,15 +1,15 @@
-// A CUDA thread that recurses off its stack, or has a frame that does not fit it, ends its launch with a message.
+// A CUDA thread that overflows its stack ends its launch with a message.
 //
-// It touches the guard below its stack. The handler of SIGSEGV runs on a stack of its own, knows the guard of the fiber
-// that runs, and leaves the fiber for good; every other fault goes to the handler that was there before (Python's
-// faulthandler, trifold's guard of tensors), and to the default where there was none.
+// It touches the guard below its stack. The handler of SIGSEGV runs on its own stack, recognises the guard of the
+// running fiber, and leaves the fiber for good. Any other fault is passed to the previous handler (Python's
+// faulthandler, trifold's guard of tensors), or to the default.
 #pragma once
 
 #include <memory>
 
 namespace trifold::host {
 
-// A stack for this OS thread's signals, where it has none.
+// A stack for this OS thread's signals, if it has none.
 class SignalStack {
  public:
   SignalStack();
@@ -21,7 +21,7 @@ class SignalStack {
   std::unique_ptr<char[]> memory_;
 };
 
-// Takes SIGSEGV, the first time that it is called.
+// Installs the handler of SIGSEGV, at the first call.
 void watch_stacks();
 
 }  // namespace trifold::host

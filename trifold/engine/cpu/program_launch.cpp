@@ -1,4 +1,4 @@
-// Launches of ordinary CUDA programs: their mistakes become CUDA's errors.
+// Launches of ordinary CUDA programs, whose mistakes become CUDA's errors.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -30,10 +30,10 @@ std::atomic<Error> latest{Error::success};
 std::mutex large_clusters_mutex;
 std::set<const void*> large_clusters;
 std::atomic<size_t> dynamic_shared_allowed{48 << 10};
-// As in CUDA, a kernel's mistake ends all that the device does: every call returns its error.
+// As in CUDA, a kernel's mistake invalidates the device: every later call returns its error.
 std::atomic<Error> lost{Error::success};
 
-// What the program has on the device: its allocations and, since a kernel may change them, its variables.
+// A copy of the program's device memory: its allocations and, since a kernel may change them, its variables.
 class DeviceContents {
  public:
   explicit DeviceContents(const Kernel& kernel) {
@@ -49,7 +49,7 @@ class DeviceContents {
     }
   }
   void restore() const {
-    // Each only where it differs: constants of the program's own lie in memory that cannot be written.
+    // Only variables that differ are restored: a program's constants may be in read-only memory.
     for (const auto& [bytes, variable] : variables_) {
       auto* const place = reinterpret_cast<char*>(variable->place.begin);
       if (std::memcmp(place, bytes.data(), bytes.size()) != 0) std::memcpy(place, bytes.data(), bytes.size());
@@ -74,7 +74,7 @@ class DeviceContents {
   std::vector<SavedVariable> variables_;
 };
 
-// While it lives, what kernels print is not seen.
+// While it exists, what kernels print is discarded.
 class Muted {
  public:
   Muted() {
@@ -96,7 +96,7 @@ class Muted {
   int kept_;
 };
 
-// What a launch that went wrong would have written is no second mistake.
+// Marks the outputs of a launch that failed as written, so that they are not reported as a second mistake.
 void forgive_outputs(const Kernel& kernel) {
   for (int i = 0; i < kernel.argument_count; ++i) {
     const auto address = reinterpret_cast<uintptr_t>(kernel.arguments[i].pointer);

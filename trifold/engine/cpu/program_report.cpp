@@ -21,7 +21,7 @@
 namespace trifold::host {
 namespace {
 
-// TRIFOLD_PROGRAM holds what the fields of ProgramOptions say, and the device; trifold/sanitize/program.py sets it.
+// TRIFOLD_PROGRAM has the fields of ProgramOptions, and the device; trifold/sanitize/program.py sets it.
 ProgramOptions read_options() {
   ProgramOptions options;
   const char* const text = getenv("TRIFOLD_PROGRAM");
@@ -70,7 +70,8 @@ const char* instruction(const void* context) {
 
 const char* access_verb(const void* context) {
 #ifdef __x86_64__
-  const bool write = (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2) != 0;  // of a page fault
+  // error code of the page fault
+  const bool write = (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2) != 0;
   return write ? " writes " : " reads ";
 #else
   static_cast<void>(context);
@@ -78,13 +79,13 @@ const char* access_verb(const void* context) {
 #endif
 }
 
-// The innermost line of the program's own sources.
+// The innermost line in the program's own sources.
 std::string crash_line(const void* context) {
   void* frames[64];
   const int count = backtrace(frames, 64);
   for (int i = 0; i < count; ++i) {
     if (base_of(frames[i]) != program_base) continue;
-    // A call lies before its return address, but the instruction that crashed at its own.
+    // Look up a call by an address before its return address, but the instruction that crashed by its own.
     const char* const behind = static_cast<char*>(frames[i]) + (frames[i] == instruction(context) ? 1 : 0);
     const engine::Location location = location_of(site_of_address(behind));
     if (location.line != 0) return engine::where(location);
@@ -92,8 +93,8 @@ std::string crash_line(const void* context) {
   return "an unknown line";
 }
 
-// Tells what is known, and lets the program die. It runs on a stack of its own, and what it calls may fail: the program
-// is lost in any case.
+// Reports what is known, and lets the program die. It runs on its own stack. What it calls may fail, but the program is
+// lost in any case.
 void on_crash(int signal, siginfo_t* info, void* context) {
   struct sigaction usual{};
   usual.sa_handler = SIG_DFL;
@@ -130,7 +131,7 @@ void catch_crashes() {
 }
 
 void tell_leaks() {
-  if (last_error(false) != Error::success) return;  // a program that gave up cleans up nothing
+  if (last_error(false) != Error::success) return;  // after an error, a program usually exits without freeing
   for (const Allocation* const allocation : allocations())
     if (allocation->live) remark("never freed: " + allocation->description());
 }
@@ -167,7 +168,7 @@ void begin_program(const void* variable) {
   if (program_options().pipe < 0 || program_base != nullptr) return;
   program_base = base_of(variable);
   for (const char* const variable : {"TRIFOLD_PROGRAM", "TRIFOLD_ACCEPTED"})
-    unsetenv(variable);  // programs that this one starts have nobody to tell
+    unsetenv(variable);  // programs that this one starts must not write to the pipe
   fcntl(program_options().pipe, F_SETFD, FD_CLOEXEC);
   protect_device_memory();
   catch_crashes();

@@ -1,4 +1,4 @@
-// What a program that `trifold sanitize` runs tells it, a line each: findings, problems (which fail the run), remarks.
+// The report of a program that `trifold sanitize` runs, a line each: findings, problems (which fail the run), remarks.
 #pragma once
 
 #include <trifold/cpu.h>
@@ -11,14 +11,14 @@ namespace trifold::host {
 // "main.cu:12"
 std::string place(Line line);
 
-// Not a kernel's mistake, but one of the program.
+// A mistake of the program that is not a kernel's.
 void problem(const std::string& text);
 void remark(const std::string& text);
-// JSON objects of findings, a line each.
+// Findings as JSON objects, a line each.
 void tell_findings(const std::string& lines);
 
 struct ProgramOptions {
-  int pipe = -1;  // where to tell; negative: nobody listens
+  int pipe = -1;  // the descriptor to write to; negative: none
   uint64_t seed = 0;
   int schedules = 1;
   bool keep_going = false;  // after a launch that failed

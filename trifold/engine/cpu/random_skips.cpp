@@ -1,5 +1,5 @@
-// Skipping ahead in the sequences of cuRAND's generators: a step is a linear map of the state, and n of them are the
-// product of its powers 1, 2, 4, … that n is the sum of.
+// Skipping ahead in the sequences of cuRAND's generators. A step is a linear map of the state, and n steps are the
+// product of those of its powers 1, 2, 4, … that sum to n.
 #include <trifold/cpu/random_generators.h>
 
 #include <array>
@@ -8,7 +8,7 @@
 namespace trifold::host {
 namespace {
 
-// XORWOW: Marsaglia, "Xorshift RNGs", Journal of Statistical Software 8 (14), 2003. Row i is what bit i alone becomes.
+// XORWOW: Marsaglia, "Xorshift RNGs", Journal of Statistical Software 8 (14), 2003. Row i is the image of bit i.
 constexpr int xorwow_bits = 160;
 constexpr int xorwow_powers = 67 + 64;  // 64 bits of skipped sequences of 2^67 numbers
 using XorwowMatrix = std::array<XorwowBits, xorwow_bits>;

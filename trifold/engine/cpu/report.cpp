@@ -45,18 +45,18 @@ extern "C" [[gnu::visibility("default")]] void trifold_host_begin(uint64_t seed)
   trifold::host::begin_call(seed);
 }
 
-// Findings that launches go on after from now on, as engine::Policy::accept() takes them.
+// Sets the findings after which launches continue, in the form of engine::Policy::accept().
 extern "C" [[gnu::visibility("default")]] void trifold_host_accept(const char* lines) {
   trifold::host::policy().accept(lines);
 }
 
-// The text lives until the next call on this OS thread.
+// The text is valid until the next call on this OS thread.
 extern "C" [[gnu::visibility("default")]] const char* trifold_host_findings() {
   trifold::host::taken = trifold::host::take_findings();
   return trifold::host::taken.c_str();
 }
 
-// These bytes were allocated and not written. And: what was said of such bytes holds no more.
+// Notes that these bytes were allocated and not written; and that earlier notes on such bytes are void.
 extern "C" [[gnu::visibility("default")]] void trifold_host_note_fresh(const void* begin, size_t bytes,
                                                                        size_t element_bytes) {
   trifold::host::note_fresh(begin, bytes, element_bytes);
@@ -65,7 +65,7 @@ extern "C" [[gnu::visibility("default")]] void trifold_host_forget_fresh() {
   trifold::host::forget_fresh();
 }
 
-// An array in these bytes is about to be a kernel's argument.
+// Notes that an array in these bytes will be a kernel's argument.
 extern "C" [[gnu::visibility("default")]] void trifold_host_note(const void* begin, size_t bytes) {
   trifold::host::note_tensor(begin, bytes);
 }

@@ -1,4 +1,5 @@
-// Findings on their way to Python, and what Python sets for the launches of an op call (trifold/cpu/runtime.py).
+// Findings for Python to collect, and the settings that Python makes for the launches of an op's call
+// (trifold/cpu/runtime.py).
 #pragma once
 
 #include <cstdint>
@@ -10,21 +11,21 @@
 
 namespace trifold::host {
 
-// Keeps a finding until Python takes it.
+// Keeps a finding until Python collects it.
 void record(const engine::Finding& finding);
 
-// A call begins: its launches follow this schedule, and know only the tensors that are noted from here on.
+// A call begins: its launches use this schedule, and know only tensors that are noted from here on.
 void begin_call(uint64_t seed);
-// What was found since, as JSON objects, a line each.
+// The findings since then, as JSON objects, a line each.
 std::string take_findings();
 
 // The seed of the checked launches' schedules.
 uint64_t schedule_seed();
 
-// Which findings end no checked launch. Not to be changed while one runs.
+// Which findings do not end a checked launch. Must not be changed while one runs.
 engine::Policy& policy();
 
-// A finding has ended a launch; it is recorded.
+// Thrown when a finding has ended a launch; the finding is recorded.
 struct LaunchEnded : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -12,7 +12,7 @@
 namespace trifold::host {
 namespace {
 
-// The number in an environment variable; where it is none, the default. Python refuses such values with a message.
+// The number in an environment variable; the default if it is not a number. Python refuses such values with a message.
 double number_in(const char* variable, double otherwise) {
   const char* const text = getenv(variable);
   if (text == nullptr || *text == '\0') return otherwise;
@@ -21,9 +21,9 @@ double number_in(const char* variable, double otherwise) {
   return *end == '\0' && number >= 0 && number < 1e9 ? number : otherwise;
 }
 
-// Read once, when the library is loaded: other threads may change the environment later.
+// Read once, when the library is loaded, since other threads may change the environment later.
 std::atomic<double> seconds{number_in("TRIFOLD_KERNEL_SECONDS", 60)};
-// Whole pages, on all machines. A kernel's frames are small; printf takes some KiB.
+// A multiple of the page size on all machines. A kernel's frames are small; printf needs some KiB.
 const size_t stack_kibibytes = std::clamp(
     (static_cast<size_t>(number_in("TRIFOLD_KERNEL_STACK_KIB", 64)) + 63) / 64 * 64, size_t{64}, size_t{1} << 20);
 engine::Limits limits;

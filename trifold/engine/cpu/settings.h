@@ -1,4 +1,4 @@
-// What a process sets for its launches: by environment variables, or by calls (trifold/cpu/runtime.py).
+// A process's settings for its launches: environment variables, or calls (trifold/cpu/runtime.py).
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@
 
 namespace trifold::host {
 
-// Processor time that an OS thread may spend on one launch; 0: any. TRIFOLD_KERNEL_SECONDS.
+// Processor time that an OS thread may spend on one launch, in seconds; 0: unlimited. TRIFOLD_KERNEL_SECONDS.
 double kernel_seconds();
-// Of each CUDA thread's stack. TRIFOLD_KERNEL_STACK_KIB. The fibers that an OS thread has keep theirs.
+// The size of each CUDA thread's stack. TRIFOLD_KERNEL_STACK_KIB. Existing fibers of an OS thread keep theirs.
 size_t stack_bytes();
-// Of the device that launches have to fit, and its compute capability.
+// Limits of the device that launches must satisfy, and its compute capability.
 const engine::Limits& device_limits();
 const char* device_name();
 // A compute capability ("9.0"), and the numbers of engine::Limits in their order. Not while a launch runs.

@@ -25,7 +25,7 @@ extern char** environ;
 namespace trifold::host {
 namespace {
 
-// Open addressing; an OS thread has its own, so that asking takes no lock.
+// An open-addressing hash table per OS thread, so that lookups take no lock.
 class Places {
  public:
   engine::Site intern(Place place) {
@@ -40,7 +40,7 @@ class Places {
     return slots_[slot] = static_cast<engine::Site>(places_.size() - 1);
   }
 
-  // Returns whether it has.
+  // Returns whether it has done so.
   bool forget_many() {
     if (places_.size() < slots_.size() / 4) return false;
     places_.clear();
@@ -52,14 +52,14 @@ class Places {
 
  private:
   static constexpr int slot_bits = 14;
-  // On the heap: this library's thread storage is of the little kind that is set aside when a thread starts.
+  // On the heap: this library's static thread storage, which is set aside when a thread starts, is limited.
   std::vector<engine::Site> slots_ = std::vector<engine::Site>(size_t{1} << slot_bits);
   std::vector<Place> places_;
 };
 
 thread_local Places places;
 
-// What led to operations, by their numbers; 0 stands for none that is known.
+// The calls that led to operations, by number; 0: unknown.
 class CallsOfThread {
  public:
   uint32_t number_of(const Calls& calls) {
@@ -85,7 +85,7 @@ class CallsOfThread {
 
 thread_local CallsOfThread calls_of_operations;
 
-// What a program writes to its standard output; empty where it cannot be run.
+// A program's standard output; empty if it cannot be run.
 std::string output_of(std::vector<std::string> words) {
   int ends[2];
   if (pipe(ends) != 0) return "";
@@ -123,7 +123,7 @@ std::string line_of(const std::string& file, int number) {
   return first == line.npos ? "" : line.substr(first, last - first + 1);
 }
 
-// Where the bracket opens that closes here; npos: not in this line.
+// The position of the opening bracket for this closing one; npos: not in this line.
 size_t opening_of(std::string_view text, size_t closing) {
   int depth = 0;
   for (size_t at = closing + 1; at-- > 0;) {
@@ -133,7 +133,7 @@ size_t opening_of(std::string_view text, size_t closing) {
   return text.npos;
 }
 
-// Where the bracket closes that opens here; the text's end: not in this line.
+// The position of the closing bracket for this opening one; the text's end: not in this line.
 size_t closing_of(std::string_view text, size_t bracket) {
   int depth = 0;
   for (size_t at = bracket; at < text.size(); ++at) {
@@ -143,7 +143,7 @@ size_t closing_of(std::string_view text, size_t bracket) {
   return text.size();
 }
 
-// Where the name begins that ends here, with the subscripts, members and arrows in it.
+// The beginning of the name that ends here, including its subscripts, members and arrows.
 size_t beginning(std::string_view text, size_t end) {
   while (end > 0) {
     const char c = text[end - 1];
@@ -163,7 +163,7 @@ size_t beginning(std::string_view text, size_t end) {
   return end;
 }
 
-// What stands for CUDA's own: not the device library, whose lines may be what is wrong.
+// Whether a file is a part of trifold's replacement of CUDA, without the device library, whose lines may be wrong.
 bool of_the_dialect(std::string_view file) {
   constexpr std::string_view folder = "/include/trifold/";
   const size_t at = file.rfind(folder);
@@ -177,7 +177,7 @@ bool of_the_dialect(std::string_view file) {
 
 using Frames = std::vector<engine::Location>;
 
-// At each of these addresses of one library, in their order.
+// The frames at each of these addresses of one library, in order.
 std::vector<Frames> ask_for_frames(const std::vector<const void*>& addresses) {
   std::vector<Frames> all(addresses.size());
   Dl_info module;
@@ -205,9 +205,8 @@ std::vector<Frames> ask_for_frames(const std::vector<const void*>& addresses) {
   return all;
 }
 
-// The frames at some addresses of one library, one address after the other, of each the innermost first. addr2line
-// reads all that a library says for debuggers, 0.1 s for a large one: an address is asked for once, and with the
-// others.
+// The frames at some addresses of one library, one address after the other, the innermost frame first. addr2line reads
+// all debug information of a library, which takes 0.1 s for a large one: addresses are looked up together, and once.
 Frames frames_at(const std::vector<const void*>& addresses) {
   static std::mutex mutex;
   static std::map<const void*, Frames> known;
@@ -234,10 +233,10 @@ std::string_view unqualified(std::string_view kernel) {
   return scope == kernel.npos ? kernel : kernel.substr(scope + 2);
 }
 
-// Those of the kernel's source, the innermost first and the kernel's own last; each is on another line than the one
-// before.
+// The frames in the kernel's source, the innermost first and the kernel's own last, each on another line than the
+// previous.
 Frames frames_of_source(const std::vector<const void*>& return_addresses) {
-  std::vector<const void*> calls;  // a call's own instruction lies before its return address
+  std::vector<const void*> calls;  // a call's own instruction is before its return address
   for (const void* const behind : return_addresses) calls.push_back(static_cast<const char*>(behind) - 1);
   Frames frames;
   for (engine::Location& frame : frames_at(calls)) {
@@ -250,14 +249,14 @@ Frames frames_of_source(const std::vector<const void*>& return_addresses) {
   const std::string_view kernel = unqualified(turn->kernel.name);
   const auto last =
       std::find_if(frames.rbegin(), frames.rend(), [&](const auto& one) { return one.function == kernel; });
-  if (last != frames.rend()) frames.erase(last.base(), frames.end());  // who launches it
+  if (last != frames.rend()) frames.erase(last.base(), frames.end());  // the code that launches it
   return frames;
 }
 
 }  // namespace
 
 void begin_sites() {
-  if (earlier_of_running() != nullptr) return;  // its lines may be asked for
+  if (earlier_of_running() != nullptr) return;  // its lines may still be needed
   if (places.forget_many()) calls_of_operations.forget();
 }
 
@@ -301,7 +300,7 @@ engine::Location location_of(engine::Site site) {
 }
 
 std::string short_name(std::string name) {
-  // Not a bracket in the template's arguments: "kernel<(Mode)1>(float*)".
+  // Skips template arguments, which may contain brackets: "kernel<(Mode)1>(float*)".
   int depth = 0;
   size_t end = 0;
   for (; end < name.size() && (name[end] != '(' || depth > 0); ++end)
@@ -324,12 +323,12 @@ IndexedArray array_indexed_at(const char* file, int line, int column) {
   const std::string text = whole_line(file, line);
   const auto at = static_cast<size_t>(column - 1);
   if (column < 1 || at >= text.size()) return {};
-  // g++ points at the closing bracket, and in a template at the opening one.
+  // g++ reports the column of the closing bracket, and in a template that of the opening one.
   const size_t bracket = text[at] == ']' ? opening_of(text, at) : at;
   if (bracket == text.npos || text[bracket] != '[') return {};
   const size_t closing = text[at] == ']' ? at : closing_of(text, bracket);
   const size_t first = beginning(text, bracket);
-  size_t behind = closing + 1;  // the element's own subscripts and members
+  size_t behind = closing + 1;  // the element's subscripts and members
   while (behind < text.size() && (text[behind] == '[' || text[behind] == '.')) {
     const bool subscript = text[behind] == '[';
     behind = (subscript ? closing_of(text, behind) : behind) + 1;
@@ -375,8 +374,8 @@ std::vector<std::string> read_parameter_names(const void* function, std::string_
 }  // namespace
 
 std::vector<std::string> parameter_names(const void* function, std::string_view name, int count) {
-  // Those of a template's instances are the same, and addr2line would be asked for each of them. Functions that are no
-  // instances may have one name in several files.
+  // All instances of a template have the same names, and each lookup runs addr2line, so they share one. Functions that
+  // are not instances may have the same name in several files.
   static std::mutex mutex;
   static std::map<std::tuple<const void*, std::string, int>, std::vector<std::string>> known;
   const size_t arguments = name.find('<');

@@ -11,44 +11,43 @@
 
 namespace trifold::host {
 
-// Before a launch, which knows no site yet: room for all that one kernel has.
+// Called before a launch, which has no sites yet: makes room for all sites of one kernel.
 void begin_sites();
 engine::Site site_of_line(Line line);
 engine::Site site_of_address(const void* return_address);
 
-// The calls by which a kernel came to call the engine: their return addresses in the kernel's library, the innermost
-// first. What is longer is cut.
+// The calls by which a kernel reached the engine: return addresses in the kernel's library, the innermost first. A
+// longer list is truncated.
 using Calls = std::array<const void*, 8>;
 engine::Site site_of_call(Line line, const Calls& calls);
 
-// What a site stands for.
+// The source of a site.
 struct Place {
-  const void* pointer = nullptr;  // a file's name, or an address where line is 0
+  const void* pointer = nullptr;  // a file's name, or an address if line is 0
   int line = 0;
-  uint32_t calls = 0;  // the number of the Calls that led there; 0: they are not known
+  uint32_t calls = 0;  // the number of the Calls that led there; 0: unknown
 
   bool operator==(const Place&) const = default;
 };
 Place place_of(engine::Site site);
 
-// The kernel's line and, where that lies in a function that it calls, its callers' as far as they are known: of calls
-// that are inlined, and of asynchronous operations. Frames of the dialect's own headers are not shown. Runs addr2line.
+// The kernel's line and, if that is in a function that it calls, its callers' lines as far as they are known: of
+// inlined calls, and of asynchronous operations. Frames in the dialect's own headers are left out. Runs addr2line.
 engine::Location location_of(engine::Site site);
 
 // "add_kernel" of "void add_kernel<float>(float const*, …)".
 std::string short_name(std::string name);
 
-// What the source indexes with the brackets of which one is in this column: "tile", "tile[row]", "boxes[i].sides";
-// empty where the source does not say. And whether that is what a plain assignment writes.
+// The expression that the source indexes at a bracket in this column: "tile", "tile[row]", "boxes[i].sides"; empty if
+// the source does not show it. And whether a plain assignment writes the element.
 struct IndexedArray {
   std::string name;
   bool assigned = false;
 };
 IndexedArray array_indexed_at(const char* file, int line, int column);
 
-// The names of the `count` parameters of the function that begins at this address, as its source has them; empty where
-// the source cannot be read. Instances of one template are asked for once: overloads of it with as many parameters
-// share their names.
+// The names of the `count` parameters of the function that begins at this address, from its source; empty if it cannot
+// be read. Instances of one template are looked up once: overloads with as many parameters share their names.
 std::vector<std::string> parameter_names(const void* function, std::string_view name, int count);
 
 }  // namespace trifold::host

@@ -13,7 +13,7 @@ bool skipping = false;
 
 namespace {
 
-constexpr size_t most_bytes = 4096;  // a pipe takes so much at once
+constexpr size_t most_bytes = 4096;  // the capacity of a pipe that is always available
 
 struct Bytes {
   uintptr_t address = 0;
@@ -21,11 +21,11 @@ struct Bytes {
   std::array<char, most_bytes> content;
 };
 
-Bytes replaced;                                // n 0: none are
-uintptr_t awaited_begin = 0, awaited_end = 0;  // of the access that is to be skipped when it comes
+Bytes replaced;                                // n 0: none are replaced
+uintptr_t awaited_begin = 0, awaited_end = 0;  // of the next access that is to be skipped
 
-// Copies memory by way of a pipe: the system says which addresses cannot be read or written, where a plain access would
-// end the process.
+// Copies memory by way of a pipe: the system reports addresses that cannot be read or written, where a plain access
+// would end the process.
 class SafeCopy {
  public:
   SafeCopy() { usable_ = pipe2(ends_, O_CLOEXEC | O_NONBLOCK) == 0; }

@@ -11,8 +11,8 @@
 namespace trifold::host {
 namespace {
 
-// The OS thread's table, as the GNU C library lays it out (sysdeps/generic/dl-dtv.h, nptl's tcbhead_t): an array in
-// which a library's number is its index.
+// The OS thread's table, in the GNU C library's layout (sysdeps/generic/dl-dtv.h, nptl's tcbhead_t): an array indexed
+// by a library's number.
 struct Entry {
   char* storage;
   void* to_free;
@@ -39,10 +39,10 @@ Entry* table() {
 }
 #endif
 
-// Addresses in a window are as aligned as the memory that they stand for, up to what CUDA asks for anywhere.
+// Addresses in a window are as aligned as the memory behind them, up to the largest alignment that CUDA requires.
 constexpr size_t window_alignment = 1024;
 
-// A map has room for so many slots.
+// Slots for which a map has room.
 constexpr size_t slots_in_map = 16;
 constexpr size_t page = 4096;
 
@@ -95,21 +95,21 @@ void Slots::refuse(const char* why) const {
       "your own gets kernels from a shared library, compiled with -fPIC and without -ftls-model");
 }
 
-// The table is as it is read here: it leads to where the running block's variables are.
+// Throws unless the table has the layout assumed here: it must lead to the running block's variables.
 void Slots::require_table() const {
   if (!has_table) refuse("since this C library's table of thread storage is not known");
   if (storage_.module == 0 || table()[storage_.module].storage != entered_->storage)
     refuse("since the table of thread storage is another one than the GNU C library's that is known");
 }
 
-// From a map of slots_in_map pieces of this size.
+// A piece of a map of slots_in_map pieces of this size.
 char* Slots::take_memory(size_t bytes) {
   if (left_ == 0) {
     map_bytes_ = slots_in_map * bytes;
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void* const memory = mmap(nullptr, map_bytes_, PROT_READ | PROT_WRITE, flags, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
-    madvise(memory, map_bytes_, MADV_NOHUGEPAGE);  // a block touches little of what it has
+    madvise(memory, map_bytes_, MADV_NOHUGEPAGE);  // a block touches little of its memory
     maps_.push_back(static_cast<char*>(memory));
     left_ = slots_in_map;
   }
@@ -124,7 +124,7 @@ Slot& Slots::make(const engine::Block& block) {
     return slots_.front();
   }
   require_table();
-  // Behind the storage comes the dynamic shared memory; a red zone is around each.
+  // After the storage, the dynamic shared memory; a red zone before and after each.
   const size_t alignment = std::max(storage_.alignment, page);
   const size_t storage_end = rounded_up(red_zone, storage_.alignment) + storage_.alignment + storage_.bytes;
   const size_t shared_at = rounded_up(storage_end + red_zone, red_zone);
@@ -156,7 +156,7 @@ char* Slots::moved(const void* address, const Slot& from, const Slot& to) const 
   return dynamic ? to.shared + (place - from.shared) : nullptr;
 }
 
-// A window has the storage first, then dynamic shared memory, with a red zone in front of each.
+// A window has the storage first, then dynamic shared memory, with a red zone before each.
 uint32_t Slots::storage_offset() const {
   return static_cast<uint32_t>(red_zone + reinterpret_cast<uintptr_t>(storage_.own) % window_alignment);
 }

@@ -1,10 +1,10 @@
-// What each of a launch's blocks has of its own on an OS thread: its copy of the library's thread storage, where shared
-// arrays, threadIdx and blockIdx are, and its dynamic shared memory.
+// The per-block memory of a launch on an OS thread: a copy of the library's thread storage, which contains shared
+// arrays, threadIdx and blockIdx, and the block's dynamic shared memory.
 //
-// Blocks that wait for each other take turns on an OS thread. The code of a shared library finds its thread storage by
-// a table of the OS thread's (the dynamic thread vector: Drepper, "ELF Handling For Thread-Local Storage"), and while a
-// block runs, the library's entry there leads to the block's copy. So kernels are compiled as any code is, another
-// block costs one store, and a debugger that asks for blockIdx gets the running block's.
+// Blocks that wait for each other run alternately on an OS thread. The code of a shared library finds its thread
+// storage by a table of the OS thread (the dynamic thread vector: Drepper, "ELF Handling For Thread-Local Storage").
+// While a block runs, the library's entry in it points to the block's copy. So kernels are compiled like any other
+// code, switching blocks costs one store, and a debugger that evaluates blockIdx gets the running block's.
 #pragma once
 
 #include <trifold/cpu.h>
@@ -18,16 +18,16 @@
 
 namespace trifold::host {
 
-// Memory in front of dynamic shared memory and behind it that belongs to nobody. As much is nothing at the begin of a
-// window of shared memory, so that no address is 0.
+// Unused memory before and after dynamic shared memory. A window of shared memory begins with as much, so that no
+// address is 0.
 inline constexpr size_t red_zone = 1024;
 
 struct Slot {
   Registers registers;      // in its copy of the thread storage
   char* storage;            // that copy
   char* shared;             // dynamic shared memory
-  uint32_t number;          // of the launch's, from 0; the first is the OS thread's own storage
-  const engine::Block* of;  // the block that runs in it, or did last
+  uint32_t number;          // within the launch, from 0; the first slot is the OS thread's own storage
+  const engine::Block* of;  // the block that runs in it, or ran last
 };
 
 class Slots {
@@ -38,22 +38,22 @@ class Slots {
   Slots& operator=(const Slots&) = delete;
   ~Slots();
 
-  // A further one, for this block and those that use its object later. Throws engine::LaunchMistake where code cannot
-  // be made to use it. Each is valid until the launch ends.
+  // A further slot, for this block and those that use its object later. Throws engine::LaunchMistake if code cannot be
+  // made to use it. Each is valid until the launch ends.
   Slot& make(const engine::Block& block);
-  // Where what one slot has at this address lies in the other one; null: it is not the first one's.
+  // The address in slot `to` that corresponds to this address in slot `from`; null: it is not in `from`.
   char* moved(const void* address, const Slot& from, const Slot& to) const;
-  // Where what has this address lies in the slot's window of shared memory, which begins as that of all others does; 0:
-  // it is not the slot's. And what lies there, if anything does.
+  // The offset of an address in the slot's window of shared memory, whose layout is the same for all slots; 0: it is
+  // not in the slot. And the reverse; null: there is nothing at the offset.
   uint32_t offset_of(const void* address, const Slot& slot) const;
   char* at(uint32_t offset, const Slot& slot) const;
-  // The library's code uses this one from here on, on this OS thread.
+  // From here on, the library's code uses this slot on this OS thread.
   void enter(const Slot& slot);
 
  private:
-  // The library's thread storage: how each copy begins, and where the OS thread's own is.
+  // The library's thread storage: its initial contents, and the address of the OS thread's own.
   struct Storage {
-    size_t module = 0;  // its number; 0: it is not found
+    size_t module = 0;  // its number; 0: not found
     char* own = nullptr;
     const char* image = nullptr;
     size_t image_bytes = 0, bytes = 0, alignment = 1;
@@ -73,7 +73,7 @@ class Slots {
   const Slot* entered_ = nullptr;
   std::deque<Slot> slots_;
   std::vector<char*> maps_;
-  size_t map_bytes_ = 0, left_ = 0;  // of each of them; of the last one
+  size_t map_bytes_ = 0, left_ = 0;  // of each map; of the last one
 };
 
 }  // namespace trifold::host

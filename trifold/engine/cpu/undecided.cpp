@@ -12,11 +12,11 @@ namespace {
 using engine::Thread;
 using engine::WrittenBits;
 
-// The running thread's last write. There is one at most, since it is decided before another thread runs.
+// The running thread's last write. There is at most one, since it is decided before another thread runs.
 struct {
   uintptr_t address;
   engine::Site site;
-  std::string before;  // the bytes that it found
+  std::string before;  // the bytes before the write
 } last_write;
 
 void decide_write(Thread& thread) {
@@ -32,8 +32,8 @@ void decide_write(Thread& thread) {
   refused(region, n, site, [&] { return compare() != WrittenBits::other; });
 }
 
-// `decide`, of the Checker, decides on one read after the other. Where a read is wrong, so is what follows it: the
-// finding is the read's.
+// Lets `decide`, of the Checker, decide one read after the other. After a wrong read, what follows is wrong as well:
+// the finding is the read's.
 template <typename Decide>
 void decide_reads(Thread& thread, Decide decide) {
   engine::Checker& checker = *thread.block->launch->checker;

@@ -1,6 +1,6 @@
-// Accesses of which only the running thread's next step tells whether they are right (core/checker.h). Called before
-// that step, or before its finding, where Thread::undecided is not 0. What was wrong ends the launch, unless that goes
-// on after findings.
+// Accesses whose correctness depends on the running thread's next step (core/checker.h). These functions are called
+// before that step, or before its finding, if Thread::undecided is not 0. A wrong access ends the launch, unless that
+// continues after findings.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace trifold::host {
 
-// Checker::write() has left a violation among writes: the write is about to happen.
+// Checker::write() recorded a violation among writes: the write is about to happen.
 [[gnu::cold]] void decide_after_write(uintptr_t address, size_t n, engine::Site site);
-// It has not happened yet: it is what a function that the compiler calls is about to do.
+// The write has not happened yet: a function that the compiler calls is about to do it.
 bool is_undecided_write(const void* address, size_t n);
 
-// compare: of a compare-and-swap, the bits that it compares memory with.
+// compare: for a compare-and-swap, the bits that memory is compared with.
 [[gnu::cold]] void decide_before_access(engine::Thread& thread, uintptr_t address, size_t n,
                                         std::optional<uint64_t> compare = {});
 // The thread's access races with one of this other thread.

@@ -1,4 +1,4 @@
-// What a kernel calls to wait for others, and what else it asks while it runs.
+// The functions by which kernels wait for other threads, and other calls into the engine.
 #include <stdexcept>
 
 #include "../core/checker.h"
@@ -33,13 +33,13 @@ void end_thread() {
   turn->front->leave_ring();
   Fiber& fiber = *turn->front->running;
   fiber.ended = true;
-  fiber.leave();  // the loop over threads that it was in does not go on
+  fiber.leave();  // leaves the loop over threads that it was in
 }
 
 namespace {
 
-// What a thread asks for, at which line, as `ask` writes it into its request. (A request that is copied right after it
-// was written field by field costs more than all the rest: the processor cannot forward such stores.)
+// A thread's request, and its line, as `ask` fills it in. (Copying a request right after its fields were written is
+// expensive, since the processor cannot forward such stores.)
 template <typename Ask>
 Turn& ask_for(Line line, Ask ask) {
   if (turn == nullptr) throw std::logic_error("a barrier or warp operation is called outside a kernel");
@@ -59,7 +59,7 @@ Turn& ask_for(Line line, Ask ask) {
   return now;
 }
 
-// Waits for it; returns the answer.
+// Waits with the request; returns the answer.
 template <typename Ask>
 const Request& wait(Line line, Ask ask) {
   Turn& now = ask_for(line, ask);
@@ -70,7 +70,7 @@ const Request& wait(Line line, Ask ask) {
   return engine::current->request;
 }
 
-// So often a thread looks at memory before others run: a loop that gives up after some tries gets its time.
+// Looks at memory before others run: a loop that gives up after some tries must be able to.
 constexpr uint32_t looks_in_a_row = 64;
 
 }  // namespace
@@ -173,7 +173,7 @@ void meet_whole_warp(Wait operation, Together& own, Line line) {
 
 namespace {
 
-// Of the running thread, by the frame pointers that checked builds keep (trifold/build/recipe.py).
+// For the running thread, by the frame pointers that checked builds keep (trifold/build/recipe.py).
 Calls calls_to_engine(const HostFront& front) {
   const Range text = front.kernel_text();
   Calls calls{};
@@ -245,7 +245,7 @@ bool is_cooperative() {
 void* map_shared(const void* address, unsigned rank, Line line) {
   if (rank >= turn->kernel.cluster.x * turn->kernel.cluster.y * turn->kernel.cluster.z)
     stop_launch("a rank that no block of the cluster has, for map_shared_rank,", line);
-  if (turn->plain) return const_cast<void*>(address);  // the block is alone
+  if (turn->plain) return const_cast<void*>(address);  // no other block runs
   const engine::Block* const owner = turn->front->owner_of_shared(address);
   if (owner == nullptr)
     stop_launch("an address that is not of shared memory of the cluster, for map_shared_rank,", line);

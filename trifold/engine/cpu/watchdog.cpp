@@ -30,8 +30,8 @@ constinit thread_local volatile uint32_t overdue = 0;
 namespace {
 
 constexpr auto between_looks = std::chrono::milliseconds(20);
-constexpr int looks_before_sleep = 50;  // in vain
-// Of the OS thread's processor time, between two signals.
+constexpr int looks_before_sleep = 50;  // looks that find no launch
+// Seconds of the OS thread's processor time between two signals.
 constexpr double seconds_between_signals = 0.010;
 
 constexpr int tick = SIGURG;
@@ -49,26 +49,27 @@ class SpinLock {
   std::atomic_flag flag_;
 };
 
-// What the watchdog knows of an OS thread that launches kernels.
+// The watchdog's data for an OS thread that launches kernels.
 struct Watch {
   pid_t thread = 0;
   clockid_t processor_time = 0;
   volatile uint32_t* overdue = nullptr;
 
-  SpinLock lock;        // of the next two. A signal is sent under it, so only within the launch.
+  // protects the next two; signals are sent while it is held, so that they arrive within the launch
+  SpinLock lock;
   uint64_t launch = 0;  // its number; 0: none runs
   const void* code = nullptr;
   uint64_t launches = 0;
 
-  // The watchdog's own: the launch that it saw last, and the thread's processor time then.
+  // Used by the watchdog only: the launch that it saw last, and the thread's processor time then.
   uint64_t seen = 0;
   double since = 0;
   double signalled = 0;  // its processor time at the last signal
-  // Where the code of that launch's library lies.
+  // The address range of the code of that launch's library.
   std::atomic<uintptr_t> text_begin{0}, text_end{0};
 };
 
-// Never destroyed: the watchdog runs for as long as the process. A child that was forked has none, and a new one.
+// Never destroyed: the watchdog runs as long as the process. A forked child has no watchdog, and starts a new one.
 struct State {
   std::mutex mutex;
   std::condition_variable wake;
@@ -84,7 +85,7 @@ double seconds_of(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Whether a launch runs there.
+// Whether a launch runs in this OS thread.
 bool look_at(Watch& watch) {
   watch.lock.lock();
   const uint64_t launch = watch.launch;
@@ -122,7 +123,7 @@ void watch_launches(State& all) {
       continue;
     }
     all.asleep = true;
-    // A launch that began before it could see this is seen here.
+    // A launch that began before it could see `asleep` is found here.
     any = std::ranges::any_of(all.watches, [](Watch* watch) { return look_at(*watch); });
     if (!any) all.wake.wait(locked, [&] { return !all.asleep; });
     all.asleep = false;
@@ -150,8 +151,9 @@ void on_tick(int signal, siginfo_t* info, void* context) {
   const bool polls = std::exchange(now->polls_seen, now->polls) != now->polls && overdue <= overdue_polls;
   if (polls) return;
   if (overdue != 0) now->stop_thread(Stop::time, next);
-  // The thread waits as one that polls memory does; others run. Before any has waited there is nobody to tell apart,
-  // and with checks an access lies between the engine's look at it and the kernel's own: there the calls have to do.
+  // The thread waits like one that polls memory, and others run. Not before any thread has waited, since there is no
+  // other thread to run. Not with checks, since an access would be between the engine's look at it and the kernel's
+  // own: there only the calls can do it.
   if (now->front == nullptr || engine::current->block->launch->checker != nullptr) return;
   const int saved_errno = errno;
   engine::Thread& thread = *engine::current;
@@ -164,13 +166,13 @@ void on_tick(int signal, siginfo_t* info, void* context) {
 void install_handler() {
   struct sigaction action{};
   action.sa_sigaction = on_tick;
-  // It may leave by another stack, for long: the signal must not stay blocked.
+  // The handler may leave by another stack, for a long time: the signal must not stay blocked.
   action.sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER;
   sigaction(tick, &action, &action_before);
   pthread_atfork(nullptr, nullptr, [] { state = new State; });
 }
 
-// The watchdog takes no signal from the process's other threads.
+// The watchdog must not receive signals that are meant for other threads of the process.
 void start_watchdog(State& all) {
   sigset_t every, before;
   sigfillset(&every);
@@ -196,7 +198,7 @@ class Registered {
   Registered(const Registered&) = delete;
   Registered& operator=(const Registered&) = delete;
   ~Registered() {
-    if (in_ != state) return;  // of the process that forked this one
+    if (in_ != state) return;  // created in the process that forked this one
     const std::lock_guard<std::mutex> locked(in_->mutex);
     std::erase(in_->watches, &watch);
   }
@@ -208,7 +210,7 @@ class Registered {
   State* in_;
 };
 
-// On the heap: the library's thread storage is of the little kind that is set aside when a thread starts.
+// On the heap: the library's static thread storage, which is set aside when a thread starts, is limited.
 thread_local std::unique_ptr<Registered> own;
 
 Watch& own_watch() {

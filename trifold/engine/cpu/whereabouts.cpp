@@ -1,4 +1,4 @@
-// What the threads of the running block do while one of them is stopped, for a debugger.
+// What the threads of the running block are doing while one of them is stopped, for a debugger.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -17,7 +17,7 @@ Whereabouts HostFront::whereabouts(uint32_t index) const {
     if (index < running) return {Doing::waits, ring_operation_, site_of_line(ring_line_)};
     return {Doing::runs_later};
   }
-  // From this one on up to the running one, they have run without the core, which has still to learn of it.
+  // From this one up to the running one, threads have run without the core, which does not know yet.
   uint32_t first = running;
   while (first > 0 && static_cast<const Fiber*>(threads[first].front)->ahead) --first;
 
@@ -41,13 +41,13 @@ std::string words(const Whereabouts& all) {
   return "waiting in " + std::string(name(all.operation)) + "()";
 }
 
-// A line of source, or an instruction's return address: to look that up is the debugger's part.
+// A line of source, or an instruction's return address, which the debugger looks up.
 std::string words(Place place) {
   if (place.line == 0) return std::to_string(reinterpret_cast<uintptr_t>(place.pointer));
   return static_cast<const char*>(place.pointer) + (':' + std::to_string(place.line));
 }
 
-// One line for each group of threads: which, what they do, and where; with tabs between.
+// One line for each group of threads: which, what they do, and where, separated by tabs.
 std::string groups() {
   const Turn& now = *turn;
   const engine::Dim3 block{now.kernel.threads.x, now.kernel.threads.y, now.kernel.threads.z};
@@ -72,7 +72,7 @@ std::string groups() {
 
 }  // namespace trifold::host
 
-// gdb calls it on the stack of the CUDA thread that it has stopped. The text lives until the next call.
+// gdb calls it on the stack of the CUDA thread that it has stopped. The text is valid until the next call.
 extern "C" [[gnu::visibility("default")]] const char* trifold_host_whereabouts() {
   trifold::host::told = trifold::host::turn == nullptr ? "" : trifold::host::groups();
   return trifold::host::told.c_str();

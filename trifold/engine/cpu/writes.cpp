@@ -9,9 +9,9 @@
 namespace trifold::host {
 namespace {
 
-std::mutex mutex;  // of both
+std::mutex mutex;  // protects both
 engine::WriteLog writes;
-std::string library;  // whose kernels count; empty: those of all
+std::string library;  // the library whose kernels count; empty: all count
 
 }  // namespace
 
@@ -26,7 +26,7 @@ void log_writes(const Kernel& kernel, const CheckedMemory& memory) {
 #pragma GCC visibility push(default)
 extern "C" {
 
-// `path`: of the library whose kernels count, with no link in it; null: those of all count.
+// `path`: of the library whose kernels count, absolute and without symbolic links; null: all count.
 void trifold_host_record_writes(bool on, const char* path) {
   using namespace trifold::host;
   const std::lock_guard<std::mutex> locked(mutex);

@@ -1,4 +1,4 @@
-// What checked launches wrote, for verification to ask (trifold/cpu/runtime.py).
+// Records what checked launches wrote, for the verification (trifold/cpu/runtime.py).
 #pragma once
 
 #include <trifold/cpu.h>
@@ -7,7 +7,7 @@
 
 namespace trifold::host {
 
-// The launch has ended. Does nothing while writes are not recorded.
+// Called at the end of a launch. Does nothing while writes are not recorded.
 void log_writes(const Kernel& kernel, const CheckedMemory& memory);
 
 }  // namespace trifold::host
