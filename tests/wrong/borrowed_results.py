@@ -1,4 +1,4 @@
-"""Ops whose results torch, NumPy or the reference computed, and ops that compute in a narrower type than they return."""
+"""Ops whose results torch, NumPy or the reference computed, and ops that compute in too narrow a type."""
 
 from __future__ import annotations
 
