@@ -1,12 +1,12 @@
-"""Drafting: the C++ port of an op, written from its prototype. A small compiler.
+"""Drafting: a small compiler that writes the C++ port of an op from its prototype.
 
-source      a kernel's text, its comments and what its names stand for
+source      a kernel's text, its comments and the values of its global names
 builder     Python's syntax tree → the typed tree (tree), in static single assignment form; targets and loops are parts
-            of it, folding is what it knows before any thread runs
-infer       types, as Numba's CUDA typing context (oracle) says; operations is the one table of what is known,
-            with those of libdevice, ufuncs and vectors; records are structs
+            of it, folding evaluates what is known before any thread runs
+infer       types, from Numba's CUDA typing context (oracle); operations is the table of all functions that can be
+            translated, with those of libdevice, ufuncs and vectors; records are structs
 ranges      the range of each integer
-variables   which variable of C++ holds which assignments
+variables   which assignments share a C++ variable
 functions, statements, parts, tuples, expressions, arithmetic, arrays      the typed tree → the C++ tree (cpp)
 printer     the C++ tree → text
 """
@@ -26,7 +26,7 @@ _HOMES = {"DraftError": "refusal", "DraftedKernel": "kernel", "Parameter": "func
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when asked for: the command line starts without Numba."""
+    """Import on first use, so that the command line starts without Numba."""
     if name not in _HOMES:
         raise AttributeError(f"module 'trifold.draft' has no attribute '{name}'")
     from importlib import import_module

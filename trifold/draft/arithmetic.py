@@ -1,7 +1,7 @@
-"""C++'s arithmetic, with Numba's meaning: which operand has to be converted so that C++ computes in Numba's type.
+"""Arithmetic in C++ with the results of Numba's: decides which operands must be converted.
 
-Numba converts both operands to the types of its signature. C++ converts operands of different types to a common one by
-itself, so that most conversions need not be written; those that must be are the fewest that give the same result.
+Numba converts both operands to the types of its signature. C++ converts operands of different types to a common one, so
+that most conversions can be omitted. Those that are written are the fewest with the same result.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _FLOOR_HELPERS = {"//": "trifold::floor_div", "%": "trifold::floor_mod"}
 
 
 class UnnamedType(Exception):
-    """A type that has no name in C++ here; the text says which."""
+    """A type that has no name in C++; the message names it."""
 
 
 class Arithmetic:
-    """``names``: those of types that differ between instances."""
+    """``names``: the names of types that differ between instances."""
 
     def __init__(self, names: TypeNames) -> None:
         self.names = names
         self.records = Records()
-        self.used: set[str] = set()  # of the names, in the function that is being written
+        self.used: set[str] = set()  # names used in the function that is being written
 
     def each(self, kind: types.Type, like: Type) -> Type:
         return (kind,) * len(like)
@@ -65,7 +65,7 @@ class Arithmetic:
             interval = limits(to[0]) if len(set(to)) == 1 else None
         if _is_half(value.type) and to != self.each(types.float32, to):
             float32 = self.each(types.float32, to)
-            value = self.convert(value, float32)  # the one conversion that is not ambiguous
+            value = self.convert(value, float32)  # the only conversion that is not ambiguous
             if _integers(to):
                 value = cpp.CallTo("rint", (value,), type=float32)  # Numba's: cvt.rni
         if isinstance(to[0], types.Complex) and not isinstance((value.type or to)[0], types.Complex):
@@ -85,7 +85,8 @@ class Arithmetic:
         return None
 
     def assigned(self, value: cpp.Expr, to: Type) -> cpp.Expr:
-        """The value where C++ converts it to ``to`` by itself, unless that would surprise a reader."""
+        """The value for an assignment to ``to``: without a conversion where C++'s own does the same and does not
+        surprise a reader."""
         if value.type is None or value.type == to:
             return value
         if isinstance(value, cpp.Cast) and value.held:
@@ -97,7 +98,7 @@ class Arithmetic:
                 self.convert(each, to) if isinstance(each, cpp.Literal) and _floats(to) else each
                 for each in (value.chosen, value.otherwise)
             ]
-            if all(each.type == to for each in parts):  # a number of that type, or one that is written out
+            if all(each.type == to for each in parts):  # a number of that type, or a literal
                 return cpp.Ternary(value.test, *parts, type=to, interval=value.interval)
         if any(each == types.float16 or isinstance(each, types.Complex) for each in (*value.type, *to)):
             return self.convert(value, to)
@@ -117,7 +118,7 @@ class Arithmetic:
         return value
 
     def truth(self, value: cpp.Expr) -> cpp.Expr:
-        """As a condition."""
+        """The value as a condition."""
         boolean = self.each(types.boolean, value.type or ())
         if value.type == boolean:
             return value
@@ -139,7 +140,7 @@ class Arithmetic:
     def balanced(
         self, operator: str, left: cpp.Expr, right: cpp.Expr, result: Type, interval: Interval | None
     ) -> tuple[cpp.Expr, cpp.Expr]:
-        """Both operands, converted as far as C++ would not compute in ``result`` by itself."""
+        """Both operands, converted only where C++ would not compute in ``result`` by itself."""
         assert left.type is not None
         assert right.type is not None
         if not _integers(result):
@@ -171,7 +172,7 @@ class Arithmetic:
             if all(fits(x.interval, types.int32) for x in (left, right)):
                 return both[0], both[1]
         if natural.bitwidth < 64:
-            # One is enough: C++ converts the other one to it, sign and all.
+            # One conversion is enough: C++ converts the other operand to this type, including its sign.
             if isinstance(right, cpp.Literal) and operator not in ("/", "%"):
                 return left, self.convert(right, result)
             return self.convert(left, result), right
@@ -181,7 +182,8 @@ class Arithmetic:
         )
 
     def _of_one_type(self, value: cpp.Expr) -> cpp.Expr:
-        """An integer whose type differs between instances, as one that holds them all: C++ promotes each otherwise."""
+        """An integer whose type differs between instances, converted to a type that holds all of them: C++ would
+        promote each differently."""
         kind = value.type or ()
         if len(set(kind)) < 2 or not _integers(kind):
             return value
@@ -208,7 +210,7 @@ class Arithmetic:
         return self.convert(left, result), self.convert(right, result)
 
     def _follows(self, value: cpp.Expr, to: Type) -> bool:
-        """C++ converts the value to ``to`` where the other operand has that type."""
+        """Whether C++ converts the value to ``to`` if the other operand has that type."""
         assert value.type is not None
         return all(
             a == b
@@ -232,7 +234,8 @@ class Arithmetic:
         return cpp.Infix(operator, left, right, type=boolean, interval=(0, 1))
 
     def _compares_alike(self, left: cpp.Expr, right: cpp.Expr) -> bool:
-        """A small whole number and a float of any type: as exact in float as in double."""
+        """Whether one is a small whole number and the other a float: the comparison is as exact in float as in
+        double."""
         for literal, other in ((left, right), (right, left)):
             exact = _floats(other.type or ()) and not _is_half(other.type)
             if isinstance(literal, cpp.Literal) and isinstance(literal.value, int) and exact:
@@ -240,7 +243,7 @@ class Arithmetic:
         return False
 
     def _comparable(self, left: cpp.Expr, right: cpp.Expr) -> tuple[cpp.Expr, cpp.Expr]:
-        """C++ compares a negative number as if it were large where the other one is unsigned."""
+        """Both operands, converted where the other is unsigned: C++ would compare a negative number as a large one."""
         natural = self._natural(left, right, "<")[0]
         negative = [x.interval is None or x.interval[0] < 0 for x in (left, right)]
         if natural.signed or not any(negative):
@@ -252,7 +255,7 @@ class Arithmetic:
     def divide(
         self, operator: str, left: cpp.Expr, right: cpp.Expr, result: Type, interval: Interval | None
     ) -> cpp.Expr:
-        """Python's ``//`` and ``%``: C++'s where no operand is negative and the divisor not 0."""
+        """Python's ``//`` and ``%``: C++'s operators where no operand is negative and the divisor is not 0."""
         plain = _integers(result) and all(fits(x.interval, each) for x in (left, right) for each in result)
         if plain and left.interval[0] >= 0 and right.interval[0] >= 1:  # type: ignore[index]
             return self.combine("/" if operator == "//" else "%", left, right, result, interval)
@@ -322,7 +325,7 @@ class Arithmetic:
         return cpp.Cast("int", value, type=self.each(types.int32, value.type or ()), interval=(0, 1))
 
     def _natural(self, left: cpp.Expr, right: cpp.Expr, operator: str) -> Type:
-        """The type that C++ computes in."""
+        """The type in which C++ computes."""
         a, b = _promotion(left), _promotion(right)
         if operator in ("<<", ">>") or a == b:
             kind = a
@@ -338,7 +341,7 @@ def _listed(kind: Type) -> str:
 
 
 def _promotion(value: cpp.Expr) -> types.Integer:
-    """C++'s type of an integer in arithmetic: nothing is narrower than int."""
+    """The type of an integer in C++ arithmetic, which promotes narrow ones to int."""
     kind = (value.type or (None,))[0]
     if isinstance(kind, types.Integer) and kind.bitwidth >= 32:
         return kind

@@ -1,5 +1,5 @@
-"""Variables that are several arrays in turn: a pointer, and a variable for each stride or length that the code asks
-for, all of which an assignment sets."""
+"""Variables that are different arrays at different times: a pointer, and a variable for each stride or length that the
+code uses. An assignment sets all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trifold.draft.variables import Variable
 from trifold.draft.views import NEW_ARRAYS
 from trifold.draft.walk import names
 
-Fresh = Callable[[str], str]  # a name that is not taken, like the given one
+Fresh = Callable[[str], str]  # returns a name like the given one that is not taken
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Move:
 
 
 def in_parallel(moves: Iterable[Move], fresh: Fresh) -> list[cpp.Stmt]:
-    """Assignments whose values are all computed before the first of them, in an order that needs few copies."""
+    """Assignments that compute all values before the first is assigned, in an order that needs few copies."""
     waiting = list(moves)
     written: list[cpp.Stmt] = []
     copied: list[Move] = []
@@ -67,12 +67,13 @@ class ArrayVariable:
     array: Array
     pointer_type: str
     extents: dict[tuple[Extent, int], cpp.Name] = field(default_factory=dict)
-    before: cpp.Several = field(default_factory=lambda: cpp.Several([]))  # what is declared before it is assigned
+    # declarations that precede the first assignment
+    before: cpp.Several = field(default_factory=lambda: cpp.Several([]))
 
 
 @dataclass
 class _Assignments:
-    """Those of one statement, which are written once all of the body is."""
+    """The assignments of one statement, which are written after the whole body."""
 
     arrays: list[tuple[ArrayVariable, Array]]
     numbers: list[Move]
@@ -81,7 +82,7 @@ class _Assignments:
 
 
 class ArrayVariables:
-    """Those of one function. ``written``: the numbers of the parameters that are written to."""
+    """The variables of one function. ``written``: the numbers of the parameters that are written to."""
 
     def __init__(self, function: t.Function, write: Expressions, written: set[int], fresh: Fresh) -> None:
         self._write = write
@@ -158,26 +159,26 @@ class ArrayVariables:
         return own.extents[kind, dimension]
 
     def names_of(self, variable: Variable) -> set[str]:
-        """The variables of C++ that an assignment sets."""
+        """The C++ variables that an assignment sets."""
         own = self.of.get(variable)
         return {variable.name, *(each.text for each in own.extents.values())} if own is not None else {variable.name}
 
     # --------------------------------------------------------------------------------------------- statements
 
     def declared(self, variable: Variable) -> list[cpp.Stmt]:
-        """Before the statement whose branches assign it."""
+        """Declarations before the statement whose branches assign it."""
         own = self.of[variable]
         return [cpp.Declare(own.pointer_type, [variable.name]), own.before]
 
     def assigned(self, pairs: list[tuple[Variable, Array]], numbers: list[Move], statement: t.Stmt) -> cpp.Stmt:
-        """Arrays and numbers that one statement assigns."""
+        """Assignments of arrays and numbers by one statement."""
         arrays = [(self.of[variable], array) for variable, array in pairs]
         made = _Assignments(arrays, numbers, statement, cpp.Several([]))
         self._waiting.append(made)
         return made.written
 
     def settle(self) -> None:
-        """Write the assignments: by now it is known which strides and lengths the code asks for."""
+        """Write the assignments, after the whole body, when the used strides and lengths are known."""
         before, known = -1, 0
         while before != known:
             before = known
@@ -210,7 +211,7 @@ def _assignment(target: cpp.Name, value: cpp.Expr, line: int) -> cpp.Assign:
 
 
 def _is_contiguous(found: Origins) -> bool:
-    """Whether the last dimension has a stride of 1, whichever of the arrays it is."""
+    """Whether the last dimension has a stride of 1 for each of the arrays."""
     if found.transposed:
         return False
     for origin in found.arrays:
@@ -226,7 +227,7 @@ def _is_contiguous(found: Origins) -> bool:
 
 
 def _lengths(found: Origins) -> tuple[int, ...] | None:
-    """The constant lengths that all these arrays have."""
+    """The constant lengths that all these arrays share; None: they differ or are not constant."""
     if found.parts or found.transposed:
         return None
     lengths = set()

@@ -38,7 +38,7 @@ class DraftedOp:
 
 @dataclass(frozen=True)
 class _Instance:
-    """The kernel that a launch needs: for arguments of these types, stored so."""
+    """The kernel for one launch: for arguments of these types, stored in these types."""
 
     kernel: Any
     types: tuple[Type, ...]
@@ -46,7 +46,7 @@ class _Instance:
 
 
 def launch_functions(module: ModuleType, op: str) -> list[FunctionType]:
-    """The prototype's functions that an operator stands for, in the order of the text."""
+    """The prototype's functions that are operators, in the order of the text."""
     found = [
         value
         for name, value in vars(module).items()
@@ -89,7 +89,7 @@ def _summary(module: ModuleType, op: str) -> str:
 
 
 class _Kernels:
-    """All kernels that the launch functions of an op launch, each written once for each kind of arguments."""
+    """All kernels that an op's launch functions launch, each written once for each combination of argument types."""
 
     def __init__(self, hosts: Sequence[Host]) -> None:
         keys = {host.key_dtypes for host in hosts if any(self._varies(host, each) for each in host.launches)}
@@ -167,7 +167,7 @@ class _Kernels:
 
     def _write(self, instance: _Instance, known: dict[int, Interval | None]) -> Written:
         function = instance.kernel.py_func
-        # Ranges are of this kernel alone: what it calls is analysed for it.
+        # Ranges depend on the kernel: functions that it calls are analysed for it alone.
         built = Analysis(len(self.key)).analyse(function, instance.types, is_kernel=True)
         parameters = list(inspect.signature(function).parameters)
         find_ranges(built, {parameters[n]: each for n, each in known.items() if each is not None})
@@ -216,7 +216,8 @@ class _Kernels:
     def _prepared(
         self, host: Host, launch: Launch, number: int, tensor: v.Tensor, prepared: list[cpp.Stmt]
     ) -> cpp.Expr:
-        """The tensor in a form that the kernel takes: its rows without gaps, unless it takes strides."""
+        """The tensor in a form that the kernel accepts: with contiguous rows, unless the kernel has stride
+        parameters."""
         layout = self._array(tensor, launch, number)[0].layout
         is_output = isinstance(launch.arguments[number], v.Output)
         name = _parameters(launch)[number]
@@ -271,7 +272,7 @@ def _parameters(launch: Launch) -> list[str]:
 
 
 def _one_of(key: v.Dtypes, possible: tuple[bool, ...]) -> cpp.Expr:
-    """Whether T is one of the dtypes: no kernel is made that is never launched."""
+    """The condition that T is one of the dtypes, so that kernels that are never launched are not compiled."""
     wanted = [dtype for dtype, each in zip(key, possible, strict=True) if each]
     if all(dtype in v.HALF for dtype in wanted) and set(v.HALF) <= set(wanted):
         return cpp.Infix("==", cpp.Name("sizeof(T)"), cpp.Literal("2", 2))
@@ -295,7 +296,7 @@ def _extent(numbers: tuple[v.Number, ...]) -> cpp.Expr:
 
 
 def _resolved(body: list[cpp.Stmt]) -> list[cpp.Stmt]:
-    """With each launch in its place."""
+    """The body with each placeholder of a launch replaced."""
     found: list[cpp.Stmt] = []
     for statement in body:
         if isinstance(statement, Launch):
@@ -311,7 +312,7 @@ def _resolved(body: list[cpp.Stmt]) -> list[cpp.Stmt]:
 
 
 def _without_scope(body: list[cpp.Stmt]) -> list[cpp.Stmt]:
-    """The braces of a condition or loop are enough for one launch."""
+    """Removes the launch's own braces if a condition's or loop's are enough."""
     return body[0].body if len(body) == 1 and isinstance(body[0], cpp.Scope) else body
 
 

@@ -1,4 +1,4 @@
-"""From Python's syntax tree to the typed tree: names are resolved, and variables get their versions."""
+"""From Python's syntax tree to the typed tree: resolves names, and gives variables their versions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Names = dict[str, t.Version]
 
 
 class Builder(Loops):
-    """Builds one function. ``names`` is None where control does not arrive."""
+    """Builds one function. ``names`` is None where control does not reach."""
 
     def __init__(self, source: Source, is_kernel: bool, absent: Collection[str] = ()) -> None:
         """``absent``: the parameters that are None."""
@@ -37,8 +37,8 @@ class Builder(Loops):
         self.versions: list[t.Version] = []
         self.returns: list[t.Return] = []
         self.names: Names | None = {}
-        self.dtypes: dict[str, t.Expr] = {}  # what `x.dtype.type` is called: x
-        self.leaving: list[tuple[list[Names], list[Names]]] = []  # of each loop around: at break, at continue
+        self.dtypes: dict[str, t.Expr] = {}  # the array of `x.dtype.type`, by the name to which that was assigned
+        self.leaving: list[tuple[list[Names], list[Names]]] = []  # for each enclosing loop: names at break, at continue
         parameters = []
         for number, name in enumerate(source.parameters):
             version = self._version(name, source.place(source.tree))
@@ -58,7 +58,7 @@ class Builder(Loops):
         return version
 
     def _join(self, arriving: list[Names | None], place: Place, at: t.Stmt) -> None:
-        """Control arrives here from several places."""
+        """Join the versions of variables where control arrives from several places."""
         states = [state for state in arriving if state is not None]
         if len(states) < 2:
             self.names = dict(states[0]) if states else None
@@ -82,7 +82,7 @@ class Builder(Loops):
         built: list[t.Stmt] = []
         for statement in statements:
             if self.names is None:
-                break  # never reached
+                break  # unreachable
             built += self._statement(statement)
         return built
 
@@ -136,7 +136,7 @@ class Builder(Loops):
         raise DraftError(place, f"{_words(node)} is not translated")
 
     def _assert(self, test: ast.expr, place: Place, last: int) -> list[t.Stmt]:
-        """Without ``debug=True``, Numba ends a thread whose assertion fails, and says nothing."""
+        """Without ``debug=True``, Numba silently ends a thread whose assertion fails."""
         if not self.is_kernel:
             raise DraftError(
                 place, "assert in a device function, which ends its caller, is not translated", "leave it out"
@@ -164,7 +164,7 @@ class Builder(Loops):
     def _indices(self, node: ast.expr) -> list[t.Expr]:
         elements = node.elts if isinstance(node, ast.Tuple) else [node]
         match elements:
-            case [*others, ast.Constant(value=value)] if value is ...:  # whole dimensions, as if nothing stood there
+            case [*others, ast.Constant(value=value)] if value is ...:  # whole dimensions, as if omitted
                 elements = others or [ast.copy_location(ast.Slice(), node)]
         return [self._index(element) for element in elements]
 
@@ -220,7 +220,7 @@ class Builder(Loops):
         raise DraftError(place, f"{_words(node)} is not translated")
 
     def _is_none(self, node: ast.expr) -> bool:
-        """Of a parameter: no other variable can be None."""
+        """Whether it is a parameter that is None; no other variable can be."""
         if isinstance(node, ast.Constant):
             return node.value is None
         read = self._expression(node)
@@ -229,7 +229,7 @@ class Builder(Loops):
         return isinstance(read, t.Read) and read.version.parameter is not None and read.version.name in self.absent
 
     def _compare_members(self, op: ast.cmpop, operands: list[t.Expr], place: Place) -> t.Expr:
-        """Of an enumeration whose members are no integers."""
+        """A comparison of members of an enumeration that are not integers."""
         members = [each.value for each in operands if isinstance(each, t.Known) and isinstance(each.value, enum.Enum)]
         if len(members) < 2 or not isinstance(op, ast.Eq | ast.NotEq):
             return t.Compare(place, [COMPARE[type(op)]], operands)
@@ -237,7 +237,7 @@ class Builder(Loops):
         return t.Constant(place, same == isinstance(op, ast.Eq))
 
     def _logical(self, all_of: bool, values: list[ast.expr], place: Place) -> t.Expr:
-        """As in Numba, what follows an operand that is known to decide is not even typed."""
+        """As in Numba, operands after one that is known to decide the result are not even typed."""
         operands: list[t.Expr] = []
         for value in values:
             operand = self._expression(value)
@@ -332,7 +332,7 @@ class Builder(Loops):
         return self._expression(node)
 
     def _quotient_and_rest(self, arguments: list[ast.expr], place: Place) -> t.Expr:
-        """``divmod(a, b)``: ``(a // b, a % b)``."""
+        """``divmod(a, b)`` as ``(a // b, a % b)``."""
         if any(isinstance(each, ast.Call) for argument in arguments for each in ast.walk(argument)):
             raise DraftError(place, "divmod of what a call returns is not translated", "assign it before")
         both = [[self._expression(argument) for argument in arguments] for _ in range(2)]
@@ -340,7 +340,7 @@ class Builder(Loops):
         return t.TupleOf(place, [t.Binary(place, op, left, right) for op, (left, right) in parts])
 
     def _array_of_dtype(self, function: ast.expr) -> t.Expr | None:
-        """The array, where a number is converted to its dtype by ``x.dtype.type``."""
+        """The array x if the function is ``x.dtype.type``, which converts a number to its dtype."""
         match function:
             case ast.Name(id=name) if name in self.dtypes:
                 return self.dtypes[name]
@@ -381,7 +381,7 @@ class Builder(Loops):
         return t.Known(place, value)
 
     def _member(self, member: enum.Enum, place: Place) -> t.Expr:
-        """Of an enumeration: one of integers is its number."""
+        """A member of an enumeration; one of integers is its number."""
         if not isinstance(member, int):
             return t.Known(place, member)
         name = f"{type(member).__name__.lstrip('_')}_{member.name}"
@@ -402,7 +402,7 @@ def _unnamed(expression: t.Expr) -> t.Expr:
 
 
 def _mark_reads(body: list[t.Stmt]) -> None:
-    """A version is read if an expression reads it, or a join that is read."""
+    """Mark versions as read: those that an expression reads, or a join that is read."""
     waiting = [
         each.version
         for statement in t.walk(body)
@@ -418,7 +418,7 @@ def _mark_reads(body: list[t.Stmt]) -> None:
 
 
 def _words(node: ast.AST) -> str:
-    """A construct in a reader's words."""
+    """Describes a construct for an error message."""
     named = {
         "NamedExpr": "an assignment within an expression (:=)",
         "ListComp": "a list comprehension",

@@ -1,4 +1,4 @@
-"""Writes calls of what the table of operations has."""
+"""Writes calls of the functions in the table of operations."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Calls(Views):
         return self.each(types.boolean)
 
     def call(self, name: str, call: t.Call) -> cpp.Expr:
-        """A function that is overloaded, or takes what its arguments are converted to."""
+        """A function that is overloaded, or that accepts what its arguments are converted to."""
         wanted = self._parameter_types(call)
         values = [self.value(argument) for argument in call.arguments]
         arguments = [self.numbers.convert(value, kind) for value, kind in zip(values, wanted, strict=True)]
         if call.function in _OF_MASKS:
-            arguments[0] = values[0]  # as it is written
+            arguments[0] = values[0]  # the first argument without a conversion
         return cpp.CallTo(name, tuple(arguments), type=call.type, interval=call.interval)
 
     def mathematics(self, name: str, call: t.Call) -> cpp.Expr:
-        """A function of C++'s library, which has none of half types."""
+        """A function of C++'s library, which has no overloads for half types."""
         if call.type != self.each(types.float16):
             return self.call_with_floats(name, call)
         float32 = self.each(types.float32)
@@ -43,7 +43,8 @@ class Calls(Views):
         return self.numbers.convert(cpp.CallTo(name, arguments, type=float32), self.each(types.float16))
 
     def call_with_floats(self, name: str, call: t.Call) -> cpp.Expr:
-        """A function of floats: C++'s library converts integers, too, but that does not say to what."""
+        """A function of floats. C++'s library also accepts integers, but not always in the type of Numba's
+        signature."""
         float64 = self.each(types.float64)
         if call.type != float64 or name == "ldexp":
             return self.call(name, call)
@@ -54,7 +55,7 @@ class Calls(Views):
         return cpp.CallTo(name, arguments, type=call.type)
 
     def universal(self, of_floats: str, of_integers: str, call: t.Call) -> cpp.Expr:
-        """One of NumPy's functions that is another one of integers, or gives these as they are."""
+        """A function of NumPy that is another function for integers, or returns them unchanged."""
         kinds = self._parameter_types(call)[0]
         if not all(isinstance(each, types.Integer | types.Boolean) for each in kinds):
             return self.call(of_floats, call)
@@ -63,7 +64,8 @@ class Calls(Views):
         return self.absolute(call) if of_integers == "abs" else self.call(of_integers, call)
 
     def combined(self, sign: str, call: t.Call) -> cpp.Expr:
-        """One of NumPy's functions that is an operator: it computes in the type of its result, a narrow one too."""
+        """A function of NumPy that is an operator in C++: computed in the type of its result, also if that is
+        narrow."""
         assert call.type is not None
         left, right = (self.numbers.convert(self.value(each), call.type) for each in call.arguments)
         narrow = all(fits(limits(each), types.int32) for each in call.type)
@@ -71,14 +73,14 @@ class Calls(Views):
         return self.numbers.convert(cpp.Infix(sign, left, right, type=kind), call.type)
 
     def selected(self, call: t.Call) -> cpp.Expr:
-        """``cuda.selp``: both values are computed."""
+        """``cuda.selp``, which computes both values."""
         test, *values = call.arguments
         chosen, otherwise = (self.value(each) for each in values)
         assert call.type is not None
         return self.numbers.choose(self.condition(test), chosen, otherwise, call.type, call.interval)
 
     def printed(self, call: t.Call) -> cpp.Expr:
-        """``print``, in the format that Numba gives ``printf``."""
+        """``print``, with the ``printf`` format that Numba uses."""
         if self.module.simulated:
             raise DraftError(call.place, "print is not translated", "the interpreter runs it")
         formats, values = [], []
@@ -103,7 +105,7 @@ class Calls(Views):
         return cpp.Invoke(cpp.Member(self.value(base), name), type=call.type)
 
     def complex_of(self, call: t.Call) -> cpp.Expr:
-        """``complex(x, y)``, or of one number."""
+        """``complex(x, y)``, or ``complex(x)``."""
         assert call.type is not None
         if len(call.arguments) == 1:
             return self.numbers.convert(self.value(call.arguments[0]), call.type)
@@ -118,7 +120,7 @@ class Calls(Views):
             return self.numbers.truth(value)
         integer = value.type is not None and all(isinstance(each, types.Integer) for each in (*value.type, *call.type))
         if integer and value.interval is not None and fits(value.interval, call.type[0]):
-            # The same number: C++ widens it where that is needed.
+            # The number itself: C++ widens it where necessary.
             return value
         return self.numbers.convert(value, call.type)
 
@@ -134,7 +136,7 @@ class Calls(Views):
         if not all(isinstance(each, types.Integer) and each.signed for each in call.type):
             return value
         if call.interval is None or call.interval[0] < 0:
-            # Of the least number it is that number, which is cut to its type.
+            # The result for the least number is that number, truncated to its type.
             narrow = all(each.bitwidth < types.int32.bitwidth for each in call.type)
             kind = self.each(types.int32 if narrow else types.int64)
             return self.numbers.convert(cpp.CallTo("abs", (self.numbers.convert(value, kind),), type=kind), call.type)
@@ -152,7 +154,7 @@ class Calls(Views):
         return self.numbers.convert(nearest, call.type)
 
     def least(self, name: str, call: t.Call) -> cpp.Expr:
-        """Python's min and max, where a nan is not less and not more than anything."""
+        """Python's min and max, in which a nan compares as neither less nor greater."""
         result = call.type
         assert result is not None
         values = [self.value(argument) for argument in call.arguments]
@@ -205,7 +207,7 @@ class Calls(Views):
         return cpp.CallTo("__syncwarp", tuple(self.value(argument) for argument in call.arguments), type=call.type)
 
     def warp(self, name: str, call: t.Call) -> cpp.Expr:
-        """An operation of a warp; the mask is printed as it is written."""
+        """An operation of a warp; the mask is written as in the prototype."""
         mask, given, *others = (self.value(argument) for argument in call.arguments)
         vote = len(call.arguments) == 2
         wanted = self._parameter_types(call)[1]
@@ -219,7 +221,7 @@ class Calls(Views):
         return cpp.CallTo(name, arguments, type=wanted, interval=call.interval)
 
     def bits_of(self, value: cpp.Expr, call: t.Call) -> cpp.Expr:
-        """A mask, which Numba takes for a signed number."""
+        """A mask, which Numba treats as signed."""
         return cpp.Cast("int", value, type=self.each(types.int32), interval=limits(types.int32))
 
     def counted(self, name: str, call: t.Call) -> cpp.Expr:
@@ -243,7 +245,7 @@ class Calls(Views):
         raise DraftError(call.place, "an array is assigned to a name", "write name = cuda.shared.array(...)")
 
     def atomic_of_first(self, name: str, call: t.Call) -> cpp.Expr:
-        """Without an index: on the first element of a one-dimensional array."""
+        """An atomic without an index: on the first element of a one-dimensional array."""
         base, *others = call.arguments
         first = t.Constant(call.place, 0)
         first.type, first.interval = self.each(types.int64), (0, 0)

@@ -26,7 +26,7 @@ from trifold.workspace import Workspace, import_file
 
 @dataclass(frozen=True)
 class Draft:
-    """One file's draft, and where the last one is kept."""
+    """The draft of one file, and the file in which the last draft is kept."""
 
     path: Path
     kept: Path
@@ -34,7 +34,7 @@ class Draft:
 
     @property
     def edited(self) -> bool:
-        """Whether the file is there, and is not what was last drafted."""
+        """Whether the file exists, and differs from its last draft."""
         if not self.path.is_file():
             return False
         current = self.path.read_text(encoding="utf-8")
@@ -48,11 +48,11 @@ class Draft:
         return "".join(difflib.unified_diff(before, after, str(self.path), f"{self.path} (draft)"))
 
     def merged(self) -> tuple[str, bool]:
-        """The file with what has changed from the last draft to this one, and whether that is without a conflict.
+        """The file merged with the changes from the last draft to this one, and whether there was no conflict.
 
         Raises:
             WorkspaceError: there is no last draft.
-            ToolchainError: there is no git here, whose merge this is.
+            ToolchainError: git, which merges, is not installed.
         """
         if not self.kept.is_file():
             raise WorkspaceError(
@@ -73,7 +73,7 @@ class Draft:
         return done.stdout, done.returncode == 0
 
     def write(self, text: str | None = None) -> None:
-        """The draft, or the text with which it was merged; the draft is kept."""
+        """Write the draft, or ``text``, the result of a merge; the draft is also kept as the last one."""
         for path, content in ((self.path, self.text if text is None else text), (self.kept, self.text)):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content, encoding="utf-8")
@@ -81,12 +81,12 @@ class Draft:
 
 @dataclass(frozen=True)
 class Drafts:
-    """What is drafted of an op.
+    """The drafts of an op.
 
     Attributes:
         cpp: the header and the binding.
         port: ports/OP.py; None: it cannot be drafted.
-        remarks: what has to be added to a drafted ports/OP.py, or why there is none.
+        remarks: what must be added to a drafted ports/OP.py, or why there is none.
     """
 
     cpp: tuple[Draft, ...]
@@ -95,15 +95,15 @@ class Drafts:
 
     @property
     def files(self) -> tuple[Draft, ...]:
-        """Without a ports/OP.py that was written or edited by hand."""
+        """The drafts, without that of a ports/OP.py that was written or edited by hand."""
         return self.cpp if self.port is None or self.port.edited else (*self.cpp, self.port)
 
 
 def drafts_of(op: str, workspace: Workspace) -> Drafts:
-    """The drafts of an op's files; nothing is written.
+    """The drafts of an op's files; writes nothing.
 
     Raises:
-        DraftError: something in the prototype is not translated; it names the line.
+        DraftError: something in the prototype cannot be translated; the error names the line.
         PrototypeError: the prototype is missing, or this process has imported Numba's simulator.
     """
     files, prototype = workspace.files(op), _prototype(op, workspace)
@@ -125,8 +125,8 @@ def drafts_of(op: str, workspace: Workspace) -> Drafts:
 
 @contextmanager
 def _without_collecting() -> Iterator[None]:
-    """Python's garbage collection takes a fifth of the time of importing torch and Numba, and finds nothing. Nor does
-    it look through their modules afterwards, when the process ends."""
+    """Disables garbage collection, which takes a fifth of the time of importing torch and Numba. Their modules are also
+    excluded from collection when the process ends."""
     gc.disable()
     try:
         yield
@@ -136,7 +136,8 @@ def _without_collecting() -> Iterator[None]:
 
 
 def _prompt(op: str, workspace: Workspace) -> str:
-    """Raises what :func:`drafts_of` raises, where ports/OP.py is missing and cannot be drafted."""
+    """The text for ``--prompt``. Raises what :func:`drafts_of` raises if ports/OP.py is missing and cannot be
+    drafted."""
     from trifold.draft.prompt import prompt
     from trifold.draft.wiring import draft_port
 
@@ -154,7 +155,7 @@ def _prototype(op: str, workspace: Workspace) -> Path:
 
 
 def _without_simulator() -> None:
-    """Types come from Numba's CUDA target, which its simulator hides."""
+    """Make sure that Numba's simulator is off: it hides the CUDA target, from which types are taken."""
     if "numba" not in sys.modules:
         os.environ.pop("NUMBA_ENABLE_CUDASIM", None)
     import numba
@@ -220,7 +221,7 @@ def draft(
 
 
 def _update(drafted: Drafts, workspace: Workspace) -> None:
-    """Files that were edited, merged with the new draft; others become it."""
+    """Merge files that were edited with the new draft; overwrite the others with it."""
     follows = drafted.port is not None and drafted.port.kept.is_file()
     files = (*drafted.cpp, drafted.port) if follows and drafted.port is not None else drafted.files
     merged = [(each, *each.merged()) if each.edited else (each, each.text, True) for each in files]

@@ -1,4 +1,5 @@
-"""The C++ tree: what is printed. An expression knows its C++ type and, of an integer, its range of values."""
+"""The C++ tree, from which text is printed. An expression has its C++ type and, if it is an integer, its range of
+values."""
 
 from __future__ import annotations
 
@@ -75,17 +76,17 @@ class Member(Expr):
 
 @dataclass(frozen=True)
 class Cast(Expr):
-    """static_cast<to>(operand); of a template's type, to(operand)."""
+    """static_cast<to>(operand); for a template's type, to(operand)."""
 
     to: str
     operand: Expr
-    held: bool = False  # the operand, of a wider type, holds a number of just this type
+    held: bool = False  # the operand, of a wider type, has a value of this type
     stored: str | None = None  # the type that the operand is stored in
 
 
 @dataclass(frozen=True)
 class Braces(Expr):
-    """{elements}, after the name of what they make unless that is clear."""
+    """{elements}, after the name of their type unless that is clear."""
 
     elements: tuple[Expr, ...]
     of: str = ""
@@ -96,13 +97,13 @@ class Braces(Expr):
 
 @dataclass
 class Stmt:
-    line: int = field(default=0, kw_only=True)  # of the prototype; 0: of none
+    line: int = field(default=0, kw_only=True)  # of the prototype; 0: none
     remark: str = field(default="", kw_only=True)  # at the line's end
 
 
 @dataclass
 class Remark(Stmt):
-    """A comment on a line of its own."""
+    """A comment on its own line."""
 
     text: str
 
@@ -117,7 +118,7 @@ class Declare(Stmt):
     type: str  # may end with *
     names: list[str]
     value: Expr | None = None
-    extents: str = ""  # "[4][8]" of an array
+    extents: str = ""  # "[4][8]" for an array
 
 
 @dataclass
@@ -192,7 +193,7 @@ class Scope(Stmt):
 
 @dataclass
 class Threads(Stmt):
-    """Each thread of the block runs the body; ``told``: ``::threadIdx`` says which one."""
+    """Runs the body for each thread of the block; ``told``: ``::threadIdx`` is set for it."""
 
     body: list[Stmt]
     told: bool = False
@@ -247,7 +248,7 @@ class TableDefinition:
     type: str
     name: str
     shape: tuple[int, ...]
-    values: list[Expr]  # of all elements, the last index running fastest
+    values: list[Expr]  # of all elements, the last index varying fastest
 
 
 @dataclass
@@ -260,7 +261,7 @@ class AliasDefinition:
 
 @dataclass
 class PairsDefinition:
-    """An array of constant pairs, of integers and of values of this type."""
+    """An array of constant pairs: of integers and of values of this type."""
 
     type: str
     name: str
@@ -321,12 +322,12 @@ _INTEGERS = {name: kind for kind, name in NAMES.items() if name.endswith("_t")}
 
 
 def holds(name: str, value: float) -> bool:
-    """Whether the integer type of this name, unless it is a keyword, has the value."""
+    """Whether the integer type of this name has the value; True for a name that is not a keyword."""
     return name in _INTEGERS and isinstance(value, int) and fits((value, value), _INTEGERS[name])
 
 
 def widens(kind: Type | None, name: str) -> bool:
-    """Whether the integer type of this name, unless it is a keyword, has each value of these types."""
+    """Whether the integer type of this name has all values of these types; True for a name that is not a keyword."""
     wide = _INTEGERS.get(name)
     return wide is not None and all(fits(limits(each), wide) for each in kind or (None,))
 

@@ -57,7 +57,7 @@ _WITH_EFFECTS = {
     *(cuda.eq_sync, cuda.match_any_sync, cuda.match_all_sync, print),
     *(cuda.any_sync, cuda.activemask, cuda.syncthreads_count, cuda.syncthreads_and, cuda.syncthreads_or),
 }
-_MOST_WRITTEN_OUT = 4  # of the factors of a power
+_MOST_WRITTEN_OUT = 4  # factors of a power, at most, that are written out
 
 
 class Expressions(Calls):
@@ -68,7 +68,7 @@ class Expressions(Calls):
         self.variables: Variables
         self.arrays: dict[t.Version, Array] = {}
         self.records: dict[t.Version, cpp.Expr] = {}
-        self.parts: dict[t.Version, list[cpp.Expr]] = {}  # of a tuple, each in a variable of its own
+        self.parts: dict[t.Version, list[cpp.Expr]] = {}  # of a tuple whose elements are separate variables
 
     def each(self, kind: types.Type) -> Type:
         return (kind,) * self.instances
@@ -114,7 +114,7 @@ class Expressions(Calls):
             isinstance(each, types.Integer | types.Boolean) for each in (*own, *variable.type)
         ):
             return name
-        # A variable of a wider type holds this value exactly.
+        # A variable of a wider type has this value exactly.
         return cpp.Cast(self.numbers.name(own), name, held=True, type=own, interval=interval)
 
     def condition(self, expression: t.Expr) -> cpp.Expr:
@@ -298,7 +298,7 @@ class Expressions(Calls):
     def _logical(self, expression: t.Logical) -> cpp.Expr:
         if expression.type == self.boolean and all(each.type == self.boolean for each in expression.operands):
             return self._conditions(expression)
-        # The value of an operand: `a or b` is a if a else b.
+        # The value is that of an operand: `a or b` is a if a else b.
         *others, last = expression.operands
         value = self.value(last)
         for operand in reversed(others):
@@ -340,7 +340,7 @@ class Expressions(Calls):
     # --------------------------------------------------------------------------------------------- tuples
 
     def elements(self, expression: t.Expr) -> list[cpp.Expr]:
-        """A tuple's elements, each as an expression."""
+        """The elements of a tuple, each as an expression."""
         match expression:
             case t.TupleOf(elements=elements):
                 return [self.value(each) for each in elements]
@@ -359,7 +359,7 @@ class Expressions(Calls):
         raise DraftError(expression.place, "this tuple is not unpacked", "assign its elements one by one")
 
     def elements_of_array(self, expression: t.Expr, count: int) -> list[cpp.Expr]:
-        """The elements of an array of so many, which are assigned to variables."""
+        """The elements of an array of ``count`` elements that is assigned to variables."""
         array = self.array(expression)
         kind = tuple(each.dtype for each in expression.type or () if isinstance(each, types.Array))
         indices = [
@@ -369,7 +369,7 @@ class Expressions(Calls):
         return [self.loaded(array, self.element_at(array, [index], "read"), kind, None) for index in indices]
 
     def indexed(self, whole: cpp.Expr, kind: Type) -> list[cpp.Expr]:
-        """The elements of an array that a tuple is kept in."""
+        """The elements of an array in which a tuple is kept."""
         found: list[cpp.Expr] = []
         for number in range(len(kind[0])):
             own = tuple(each[number] for each in kind)
@@ -393,7 +393,7 @@ class Expressions(Calls):
         return cpp.Index(self._read(base.version, None), (self.value(index),), type=expression.type)
 
     def loaded(self, array: Array, element: cpp.Expr, kind: Type, interval: Interval | None) -> cpp.Expr:
-        """The number that an element is."""
+        """An element as a number."""
         if array.stored is not None:
             return cpp.Cast(self.numbers.name(kind), element, type=kind, stored=array.stored)
         return cpp.Index(element.base, element.indices, type=array.element or kind, interval=interval)  # type: ignore[attr-defined]
@@ -405,7 +405,7 @@ class Expressions(Calls):
 
 
 def is_pure(expression: t.Expr) -> bool:
-    """Whether computing it twice is computing it once: what it calls writes nothing and waits for nobody."""
+    """Whether it may be computed twice: nothing that it calls writes memory or waits."""
     return all(
         not isinstance(each, t.Call)
         or (each.function not in _WITH_EFFECTS and (each.callees is None or _is_pure_function(each.callees)))
@@ -425,7 +425,8 @@ def is_tuple(kind: Type | None) -> bool:
 
 
 def _chosen(expression: t.Expr) -> t.Expr | None:
-    """The element of a tuple that is written out, or is a constant, where a constant chooses it."""
+    """The element that a constant index selects from a written-out or constant tuple; None: the expression is another
+    one."""
     if not isinstance(expression, t.Item):
         return expression if isinstance(expression, t.TupleOf) else None
     whole = _chosen(expression.base)
@@ -437,7 +438,7 @@ def _chosen(expression: t.Expr) -> t.Expr | None:
 
 
 def _table_of(expression: t.Item) -> t.Item | None:
-    """An element of a constant tuple, of one type, as one of an array of constants."""
+    """An element of a constant tuple of one type, as an element of an array of constants."""
     indices: list[t.Expr] = []
     base: t.Expr = expression
     while isinstance(base, t.Item):
@@ -469,7 +470,7 @@ def _numbers(expression: t.Expr) -> Any:
 
 
 def _least_type(number: int, kind: types.Type) -> types.Type:
-    """C++'s type of an integer literal: the first in which there is room for it."""
+    """C++'s type of an integer literal: the first type that can represent it."""
     if kind not in (types.int64, types.uint64):
         return kind
     return next(each for each in (types.int32, types.uint32, kind) if fits((number, number), each))

@@ -1,4 +1,4 @@
-"""What is known of an expression before any thread runs."""
+"""Evaluates what is known of an expression before any thread runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COMPARE = {
 
 
 def folded(node: ast.expr) -> Any:
-    """The value of an expression of literals, which CPython computes before Numba sees it; else None."""
+    """The value of an expression of literals, which CPython folds before Numba sees it; otherwise None."""
     match node:
         case ast.Constant(value=value) if isinstance(value, (bool, int, float, complex)):
             return value
@@ -59,7 +59,7 @@ def folded(node: ast.expr) -> Any:
 
 
 def truth(test: t.Expr) -> bool | None:
-    """Whether a condition holds, if no thread can change that; else None."""
+    """Whether a condition holds, if that is the same for all threads; otherwise None."""
     match test:
         case t.Constant(value=value):
             return bool(value)

@@ -1,4 +1,5 @@
-"""Writes functions: kernels with what they call, each device function once for each types of its arguments."""
+"""Writes functions: kernels and the device functions that they call, each of these once for each combination of
+argument types."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from trifold.draft.walk import walk
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a C++ kernel, and which of the Python kernel's arguments it comes from."""
+    """A parameter of a C++ kernel, and the argument of the Python kernel that it comes from."""
 
     name: str
     type: str
@@ -41,19 +42,19 @@ class Parameter:
 class Written:
     function: cpp.Function
     parameters: list[Parameter]
-    types: list[Type | None]  # of each of the Python function's parameters; None: an array
-    wanted: list[list[Wanted]]  # of each of them, what describes the array
+    types: list[Type | None]  # of each parameter of the Python function; None: an array
+    wanted: list[list[Wanted]]  # for each of them, the numbers that describe the array
     result: Type | None
-    explicit: tuple[str, ...]  # the template's arguments that C++ does not find by itself
+    explicit: tuple[str, ...]  # template arguments that C++ cannot deduce
 
 
 @dataclass
 class Module:
-    """What is written into one file.
+    """The contents of one file.
 
-    ``names``: the name of a type that differs between instances, a template's parameter; ``stored``: the name of the
-    element type of a kernel's array parameter, by its number, where loads and stores convert. ``simulated``:
-    :func:`trifold.draft.kernel.draft_kernel` says what that is. ``shapes``: the lengths of shared and local arrays.
+    ``names``: the name of a type that differs between instances, a template parameter. ``stored``: by the number of a
+    kernel's array parameter, the name of its element type if loads and stores convert. ``simulated``: see
+    :func:`trifold.draft.kernel.draft_kernel`. ``shapes``: the lengths of shared and local arrays.
     """
 
     numbers: Arithmetic
@@ -71,7 +72,7 @@ class Module:
     _texts: dict[str, Written] = field(default_factory=dict)
 
     def constant(self, name: str, value: object, kind: types.Type) -> str | None:
-        """The name of a global constant; None: the name is taken, or is no name of its own."""
+        """The name of a global constant; None: it has none, or the name is taken."""
         own = name.lstrip("_")
         if "." in name or own in KEYWORDS:
             return None
@@ -121,7 +122,7 @@ class Module:
     def _write(
         self, function: t.Function, stored: tuple[str | None, ...], taken: frozenset[str] = VARIABLES
     ) -> Written:
-        """``taken``: names that no variable gets."""
+        """``taken``: names that variables must not get."""
         expressions = Expressions(self, self.instances)
         letters = self.numbers.names.order if self.instances > 1 or any(stored) else ()
         expressions.variables = choose_variables(function, {*taken, *letters})
@@ -163,7 +164,7 @@ class Module:
     def _clashing(
         self, expressions: Expressions, wanted: dict[int, list[Wanted]], body: list[cpp.Stmt]
     ) -> frozenset[str]:
-        """The variables that are named as what the body calls, or as an array's length or stride."""
+        """Variables whose names the body uses for functions, or for an array's length or stride."""
         called = {each.function for part in body for each in walk(part) if isinstance(each, cpp.CallTo)}
         arrays = expressions.arrays.values()
         for array in [each for each in arrays if each.root is not None and isinstance(each.pointer, cpp.Name)]:
@@ -216,7 +217,7 @@ class Module:
             kind = version.type
             assert kind is not None
             if set(kind) == {types.none}:
-                continue  # what a call leaves out
+                continue  # an argument that a call leaves out
             if kinds[number] is not None:
                 parameters.append(Parameter(name, self.numbers.name(kinds[number]), number, "value"))  # type: ignore[arg-type]
                 continue
@@ -236,7 +237,7 @@ class Module:
         parameters = [replace(each, type=replaced(each.type, derived)) for each in parameters]
         text = replaced(text, derived)
         body = [*_definitions(derived, body), *body]
-        # C++ finds the others by itself.
+        # C++ deduces the others.
         found = {each.type.removeprefix("const ").rstrip("*") for each in parameters}
         explicit = tuple(letter for letter in letters if letter not in found)
         template = ", ".join(f"class {letter}" for letter in sorted(letters, key=lambda each: each in found))
@@ -255,7 +256,8 @@ class Module:
         return Written(made, parameters, kinds, [wanted.get(n, []) for n in range(len(kinds))], result, explicit)
 
     def _free_name(self, function: cpp.Function) -> str:
-        """Functions of one name differ in their parameters. A kernel is named where it is launched: not overloaded."""
+        """Functions of one name must differ in their parameters. A kernel cannot be overloaded, since launches name
+        it."""
         is_kernel = function.qualifiers == "__global__"
         signature = () if is_kernel else tuple(each.type for each in function.parameters)
         own, number = function.name, 2
@@ -302,7 +304,7 @@ class Module:
         return self.members(call.callees)
 
     def members(self, function: t.Function) -> list[tuple[Type, str]]:
-        """Types and names of what a device function returns, a tuple."""
+        """Types and names of the elements of the tuple that a device function returns."""
         function = _maker(function)
         assert function.result is not None
         count = len(function.result[0])
@@ -366,7 +368,7 @@ class Module:
 
 
 def _maker(function: t.Function) -> t.Function:
-    """The function that makes the tuple that this one returns: itself, or the one whose result it passes on."""
+    """The function that creates the tuple that this one returns: itself, or the one whose result it passes on."""
     (first, *others) = function.returns
     if not others and isinstance(first.value, t.Call) and first.value.callees is not None:
         return _maker(first.value.callees)
@@ -374,7 +376,7 @@ def _maker(function: t.Function) -> t.Function:
 
 
 def _definitions(names: dict[str, str], body: list[cpp.Stmt]) -> list[cpp.Stmt]:
-    """``using`` for those of these names that a body has."""
+    """``using`` declarations for those of these names that a body uses."""
     text = function_text(cpp.Function([], "", "", "", "", [], body, ""))
     wanted: list[cpp.Stmt] = []
     for name, meaning in reversed(names.items()):

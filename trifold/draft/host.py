@@ -1,4 +1,4 @@
-"""Executes a launch function on values that stand for all calls, and writes what it does as the binding's C++."""
+"""Executes a launch function symbolically, on values that represent all calls, and writes the binding's C++."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from trifold.draft.variables import KEYWORDS
 
 @dataclass
 class Launch(cpp.Stmt):
-    """A launch, which is written once the kernel is."""
+    """A launch, a placeholder that is replaced once the kernel has been written."""
 
     kernel: Any
     grid: tuple[v.Number, ...]
     block: tuple[v.Number, ...]
     arguments: list[Any]
     place: Place
-    possible: tuple[bool, ...] | None = None  # for which dtypes of the key; None: for all
+    possible: tuple[bool, ...] | None = None  # the dtypes of the key for which it is reached; None: all
     written: list[cpp.Stmt] = field(default_factory=list)
 
 
 class Host(HostLoops):
     """One launch function. ``body`` is its C++; ``launches`` are in the order of the text.
 
-    ``earlier``: the tensors of the functions before it, by name. One that forward returns, and backward takes by the
-    same name without a check of its dtype, is of the dtype that forward gives it; the binding checks that. ``tables``:
-    the dicts of constants that the binding has, by name; one that is used here is added.
+    ``earlier``: the tensors of the functions before it, by name. A tensor that forward returns and that is a parameter
+    of backward, by the same name and without a check of its dtype, has the dtype that forward gives it; the binding
+    checks that. ``tables``: the dicts of constants in the binding, by name; one that is used here is added.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class Host(HostLoops):
         self.frames: list[tuple[str, int]] = []
         self.key: v.Tensor | None = None
         self.key_dtypes: v.Dtypes = ()
-        self.key_sizes: tuple[int, ...] = ()  # where the size of the key's elements is all that is known of its dtype
-        self.integers: v.Dtypes | None = None  # which the key is viewed as, then
+        self.key_sizes: tuple[int, ...] = ()  # where only the size of the key's elements is known
+        self.integers: v.Dtypes | None = None  # then, the dtypes as which the key is viewed
         self.dimension_calls: dict[int, v.Tensor] = {}
         self.facts_if_false: dict[int, tuple[v.Fact, ...]] = {}
-        self.kept: list[Any] = []  # so that an id is not used twice
+        self.kept: list[Any] = []  # keeps objects alive, so that ids stay unique
         self.launches: list[Launch] = []
         self.taken: set[str] = set()
         self.body: list[cpp.Stmt] = []
@@ -67,7 +67,7 @@ class Host(HostLoops):
         self.depth = 0
         self.tables = tables
         self.possible: tuple[bool, ...] | None = None
-        self.holds: dict[str, bool] = {}  # conditions in whose branches this is, by their text
+        self.holds: dict[str, bool] = {}  # conditions of the enclosing branches, by their text
         self.parameters: list[tuple[str, str]] = []
         self.changing: set[str] = set()
         self.result = "void"
@@ -77,7 +77,7 @@ class Host(HostLoops):
         self.statements(tree.body, self.body)
 
     def known_by_name(self) -> dict[str, v.Tensor]:
-        """The tensors that it takes and returns, where their dtypes are known."""
+        """The tensors among its parameters and results whose dtypes are known."""
         taken = {name: value for name, value in self.arguments.items() if isinstance(value, v.Tensor)}
         return {name: each for name, each in {**taken, **self.results}.items() if each.dtypes is not None}
 
@@ -147,7 +147,7 @@ class Host(HostLoops):
     # --------------------------------------------------------------------------------------------- statements
 
     def statements(self, nodes: Sequence[ast.stmt], into: list[cpp.Stmt]) -> Returned | None:
-        """Executes until a return; None: control goes on."""
+        """Execute until a return; None: control reaches the end."""
         for number, node in enumerate(nodes):
             done = self.statement(node, into, nodes[number + 1 :])
             if done is not None:
@@ -236,7 +236,7 @@ class Host(HostLoops):
         raise DraftError(self.place(target), "what is unpacked here is not known while drafting")
 
     def named(self, value: Any, name: str, into: list[cpp.Stmt]) -> Any:
-        """The value in a variable, if it is more than a name or a literal."""
+        """The value in a variable, unless it is a name or a literal."""
         match value:
             case v.Number(expr=expr) if not isinstance(expr, (cpp.Name, cpp.Literal)):
                 own = self.fresh(name)

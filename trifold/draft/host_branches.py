@@ -17,11 +17,11 @@ from trifold.draft.walk import walk
 
 
 class _Different:
-    """A name that has another value after each branch of a condition."""
+    """A name that has different values after the branches of a condition."""
 
 
 class HostBranches(HostCalls):
-    """Mixed into the executor."""
+    """A base class of the executor."""
 
     holds: dict[str, bool]
 
@@ -99,7 +99,7 @@ class HostBranches(HostCalls):
         *,
         alone: bool,
     ) -> Any:
-        """What a name is after both branches of a condition."""
+        """The value of a name after both branches of a condition."""
         found = [each.get(name) for each in values]
         numbers = all(isinstance(each, (v.Number, bool, int, float)) for each in found)
         tensors = all(isinstance(each, v.Tensor) for each in found)
@@ -111,7 +111,7 @@ class HostBranches(HostCalls):
         pairs = list(zip(bodies, found, strict=True))
         if alone and all(not body or (len(body) == 1 and _just_declared(body, each)) for body, each in pairs):
             return self.named(self._chosen_at_once(test, made, found, bodies), name, into)
-        # Where several names differ, one may be another's value.
+        # If several names differ, the value of one may use another.
         declared = [text for body, value in pairs for text in _just_declared(body, value)] if alone else []
         own = cpp.Name(declared[0] if declared else self.fresh(name), type=made.expr.type, interval=made.expr.interval)
         kind = "Tensor" if isinstance(made, v.Tensor) else v.NUMBERS[made.type]
@@ -125,7 +125,7 @@ class HostBranches(HostCalls):
         return dataclasses.replace(made, expr=own)
 
     def _chosen_at_once(self, test: v.Number, made: Any, found: list[Any], bodies: list[list[cpp.Stmt]]) -> Any:
-        """The value as one expression, in place of both branches."""
+        """The value as one expression that replaces both branches."""
         values = [_value_of(body, value) for body, value in zip(bodies, found, strict=True)]
         condition = test.expr
         if isinstance(condition, cpp.Prefix) and condition.operator == "!":
@@ -134,7 +134,7 @@ class HostBranches(HostCalls):
         return dataclasses.replace(made, expr=chosen)
 
     def _early(self, node: ast.If, test: v.Number, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned:
-        """``if a: return x`` and what follows, in a helper: a choice."""
+        """``if a: return x`` and what follows, in a helper: a conditional expression."""
         values: list[Any] = []
         bodies: list[list[cpp.Stmt]] = []
         names = dict(self.names)
@@ -164,7 +164,7 @@ class HostBranches(HostCalls):
         return Returned(v.Tensor(own, dtypes, first.dimensions if same else None))
 
     def _skipping(self, test: v.Number, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
-        """``if a: continue`` in a loop that is written out: what follows is done unless a."""
+        """``if a: continue`` in a loop that is written out: what follows is executed unless a."""
         body: list[cpp.Stmt] = []
         assumed = self.assuming(self.facts_if_false.get(id(test), ()))
         self.statements(rest, body)
@@ -182,7 +182,7 @@ class HostBranches(HostCalls):
         parts = _merged(message.parts if isinstance(message, v.Text) else (message,))
         written = tuple(self.message_part(each) for each in parts)
         if any(isinstance(each, cpp.CallTo) for part in written for each in walk(part)):
-            # Computed only where it is said: a size may not be there, and takes a call of libtorch.
+            # Compute the parts only in the branch: a size may not exist, and needs a call of libtorch.
             into.append(cpp.If(test.expr, [cpp.Run(cpp.CallTo("trifold::fail", written))], []))
         else:
             into.append(cpp.Run(cpp.CallTo("trifold::check", (opposite(test.expr), *written))))
@@ -193,7 +193,7 @@ class HostBranches(HostCalls):
 
 
 def _value_of(body: list[cpp.Stmt], value: Any) -> cpp.Expr:
-    """A branch's value; where the branch declares it and nothing else, as it is computed there."""
+    """A branch's value; if the branch only declares it, its initialiser."""
     expr: cpp.Expr = (value if isinstance(value, v.Tensor) else v.number(value)).expr
     if body:
         (declared,) = body
@@ -204,14 +204,14 @@ def _value_of(body: list[cpp.Stmt], value: Any) -> cpp.Expr:
 
 
 def _just_declared(body: list[cpp.Stmt], value: Any) -> list[str]:
-    """The name that a branch's last statement gives a value."""
+    """The name to which a branch's last statement gives a value."""
     last = body[-1] if body else None
     own = getattr(getattr(value, "expr", None), "text", None)
     return last.names if isinstance(last, cpp.Declare) and last.names == [own] else []
 
 
 def assign_at_end(body: list[cpp.Stmt], target: cpp.Name, value: cpp.Expr) -> None:
-    """At a branch's end; where the value has just got a name of its own, in place of that."""
+    """Assign the value at the end of a branch; if the value was just declared, in place of the declaration."""
     last = body[-1] if body else None
     if isinstance(last, cpp.Declare) and isinstance(value, cpp.Name) and last.names == [value.text] and last.value:
         del body[-1]
@@ -226,7 +226,7 @@ def assign_at_end(body: list[cpp.Stmt], target: cpp.Name, value: cpp.Expr) -> No
 
 
 def _merged(parts: Sequence[str | cpp.Expr]) -> list[str | cpp.Expr]:
-    """A message with neighbouring texts joined."""
+    """The parts of a message, with adjacent texts joined."""
     joined: list[str | cpp.Expr] = []
     for part in parts:
         last = joined[-1] if joined else None

@@ -1,4 +1,4 @@
-"""Calls in a launch function: of what bindings have, of its helpers, and of methods."""
+"""Calls in a launch function: of functions that bindings have, of helpers, and of methods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Returned:
 
 
 class HostCalls(HostFacts):
-    """Mixed into the executor."""
+    """A base class of the executor."""
 
     frames: list[tuple[str, int]]
     depth: int
@@ -47,7 +47,7 @@ class HostCalls(HostFacts):
             raise DraftError(
                 self.place(node), "which function this calls is decided by the call", "choose a value instead"
             )
-        from trifold.draft.host_functions import HANDLERS  # which are functions of this class
+        from trifold.draft.host_functions import HANDLERS  # which imports this class
 
         handler: Any = HANDLERS.get(function) if not isinstance(function, v.Local) else None
         if handler is not None:
@@ -79,7 +79,7 @@ class HostCalls(HostFacts):
         node: ast.AST,
         outer: dict[str, Any] | None = None,
     ) -> Any:
-        """What a helper does, written where it is called."""
+        """The result of a helper, whose body is written at its call."""
         if self.depth > 12:
             raise DraftError(self.place(node), "helpers that call each other are not translated")
         signature = tree.args
@@ -108,7 +108,7 @@ class HostCalls(HostFacts):
     def method(self, method: v.Method, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
         owner, name = method.owner, method.name
         if isinstance(owner, v.Tensor):
-            from trifold.draft.host_tensors import METHODS  # which are functions of this class
+            from trifold.draft.host_tensors import METHODS  # which imports this class
 
             found: Any = METHODS.get(name)
             if found is None:
@@ -135,14 +135,14 @@ def _defaults(function: FunctionType) -> dict[str, Any]:
 
 
 def _with_dtype_of(made: Any, origins: Sequence[Any]) -> Any:
-    """A tensor whose dtype is not known yet has that of the one that it is made of."""
+    """A tensor of unknown dtype, with the dtype of the one that it is made from."""
     if isinstance(made, v.Tensor) and made.known is None and made.like is None:
         made.like = next((each for each in origins if isinstance(each, v.Tensor) and each is not made), None)
     return made
 
 
 def _precision(function: v.Either) -> v.Precision | None:
-    """The float type of NumPy's that the key's dtype chooses; None: it is none."""
+    """The NumPy float type that depends on the key's dtype; None: it is another function."""
     known = function.test.of_dtype
     if (function.chosen, function.otherwise) != (np.float64, np.float32) or known is None:
         return None

@@ -1,4 +1,4 @@
-"""Conditions of a launch function, and what is known of its tensors where they hold."""
+"""Conditions of a launch function, and the facts about its tensors that follow from them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OPPOSITES = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"
 
 
 def opposite(test: cpp.Expr) -> cpp.Expr:
-    """Whether a condition on integers does not hold."""
+    """The negation of a condition on integers."""
     if isinstance(test, cpp.Prefix) and test.operator == "!":
         return test.operand
     if isinstance(test, cpp.Infix) and test.operator in ("&&", "||"):
@@ -72,7 +72,7 @@ def text_of(expr: cpp.Expr) -> str:
 
 
 def whole_shape(shape: Any) -> v.Tensor | None:
-    """The tensor of which this is the shape."""
+    """The tensor that has this shape."""
     if isinstance(shape, v.Shape) and len(shape.parts) == 1:
         (part,) = shape.parts
         if isinstance(part, v.Part) and part.start == 0 and part.stop == 0:
@@ -85,7 +85,7 @@ def scalar_type(dtype: torch.dtype) -> str:
 
 
 def scalar_of(tensor: v.Tensor) -> cpp.Expr:
-    """Its dtype as a ScalarType."""
+    """A tensor's dtype as a ScalarType."""
     return tensor.expr if tensor.is_dtype else call(f"{text_of(tensor.expr)}.scalar_type")
 
 
@@ -104,7 +104,7 @@ def is_table(value: Any) -> bool:
 
 
 class Conditions:
-    """Mixed into the executor."""
+    """A base class of the executor."""
 
     key: v.Tensor | None
     key_dtypes: v.Dtypes
@@ -112,7 +112,7 @@ class Conditions:
     dimension_calls: dict[int, v.Tensor]
     facts_if_false: dict[int, tuple[v.Fact, ...]]
     tables: dict[str, cpp.PairsDefinition]
-    possible: tuple[bool, ...] | None  # for which dtypes of the key this is reached; None: for all
+    possible: tuple[bool, ...] | None  # the dtypes of the key for which this is reached; None: all
 
     def place(self, node: ast.AST) -> Place:
         raise NotImplementedError
@@ -127,7 +127,7 @@ class Conditions:
         raise NotImplementedError
 
     def truth(self, value: Any) -> Any:
-        """As a condition: a Python bool where it is known."""
+        """The value as a condition: a Python bool if it is known."""
         if isinstance(value, v.Tensor | v.Shape):
             raise TypeError("a tensor is no condition")
         if isinstance(value, v.Number) and value.type != v.BOOL:
@@ -153,14 +153,14 @@ class Conditions:
         return self.joined(all_of, parts)
 
     def joined(self, all_of: bool, values: Sequence[Any]) -> Any:
-        """Conditions joined by ``and`` or ``or``; a Python bool where they are known."""
+        """Conditions joined by ``and`` or ``or``; a Python bool if the result is known."""
         if (not all_of) in [value for value in values if isinstance(value, bool)]:
             return not all_of
         parts = [value for value in values if not isinstance(value, bool)]
         return self._joined(all_of, parts) if parts else all_of
 
     def narrowed_to(self, test: v.Number, wanted: bool) -> tuple[bool, ...] | None:
-        """For which dtypes of the key what follows is reached, where it is only where the test is as wanted."""
+        """The dtypes of the key for which the branch is reached that requires the test to be ``wanted``."""
         certain = test.certain or test.of_dtype
         if certain is None:
             return self.possible
@@ -184,18 +184,18 @@ class Conditions:
         return result
 
     def _known_if_false(self, all_of: bool, a: v.Number, b: v.Number) -> tuple[v.Fact, ...]:
-        """What is true of tensors where two conditions that are joined do not hold."""
+        """The facts about tensors that hold if two joined conditions do not."""
         first, second = (self.facts_if_false.get(id(each), ()) for each in (a, b))
         if not all_of:
             return (*first, *second)
-        # Of a tensor that is not given nothing is asked: what holds if it is given is known of it.
+        # A condition on an optional tensor that is absent is not evaluated: what holds for a present one is known.
         given = {fact.tensor for fact in a.facts if fact.given}
         return tuple(fact for fact in second if fact.tensor in given and fact.given is None)
 
     def _joined_for_each_dtype(self, all_of: bool, a: v.Number, b: v.Number) -> tuple[bool | None, ...] | None:
         unknown = (None,) * len(self.key_dtypes)
         pairs = zip(a.certain or a.of_dtype or unknown, b.certain or b.of_dtype or unknown, strict=True)
-        decides = not all_of  # what one part alone decides
+        decides = not all_of  # the value of one part that decides the result
         return tuple(decides if decides in pair else None if None in pair else all_of for pair in pairs) or None
 
     def comparison(self, node: ast.Compare) -> Any:
@@ -240,7 +240,7 @@ class Conditions:
         return result
 
     def _texts_equal(self, sign: str, a: Any, b: Any, node: ast.AST) -> v.Number:
-        """An argument that is a string, and a constant."""
+        """A comparison of a string argument with a constant."""
         written = []
         for each in (a, b):
             parts = each.parts if isinstance(each, v.Text) else (each,)
@@ -310,7 +310,7 @@ class Conditions:
         return self._knowing(cpp.Prefix("!", joined) if negated else joined, facts, negated)
 
     def looked_up(self, function: str, table: dict[int, Any], node: ast.expr, key: v.Number) -> cpp.CallTo:
-        """``entry`` or ``has_entry`` of a dict of constants, which is one of the binding's under its own name."""
+        """``entry`` or ``has_entry`` of a dict of constants, which the binding has under the dict's name."""
         kind = "int64_t" if type(next(iter(table.values()))) is int else "trifold::ScalarType"
         wanted = node.id.lstrip("_") if isinstance(node, ast.Name) else "TABLE"
         rows = [(str(each), scalar_type(value) if kind != "int64_t" else str(value)) for each, value in table.items()]
@@ -361,7 +361,7 @@ class Conditions:
     def _knowing(
         self, expr: cpp.Expr, facts: tuple[v.Fact, ...], negated: bool, known: tuple[Any, ...] | None = None
     ) -> v.Number:
-        """A condition, and what is true of tensors if it holds; or if it does not."""
+        """A condition, and the facts about tensors if it holds, or if it does not."""
         result = v.Number(expr, v.BOOL, facts=() if negated else facts, of_dtype=known)
         if negated:
             self.facts_if_false[id(result)] = facts
@@ -369,7 +369,7 @@ class Conditions:
         return result
 
     def dtype_code(self, dtype: Any, node: ast.AST) -> cpp.Expr:
-        """libtorch's number of a dtype."""
+        """libtorch's number for a dtype."""
         if isinstance(dtype, torch.dtype):
             return call("trifold::dtype_code", cpp.Name(scalar_type(dtype)))
         if isinstance(dtype, v.DtypeOf) and dtype.tensor is not None:
@@ -409,7 +409,7 @@ class Conditions:
         return self._knowing(cpp.Prefix("!", same) if negated else same, facts, negated)
 
     def dims(self, shape: Any, node: ast.AST) -> cpp.Expr:
-        """A shape as a list of numbers, for a function that takes ``trifold::Dims``."""
+        """A shape as a list of numbers, for a ``trifold::Dims`` parameter."""
         if isinstance(shape, v.Sizes):
             return shape.expr
         whole = whole_shape(shape)

@@ -1,4 +1,4 @@
-"""Evaluates a launch function's expressions: what they are, and how C++ writes them."""
+"""Evaluates a launch function's expressions: their values, and their C++."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RANGES: dict[Any, Callable[[Any, Any], Any]] = {
 
 
 class HostExpressions(Conditions):
-    """Mixed into the executor."""
+    """A base class of the executor."""
 
     names: dict[str, Any]
     globals: dict[str, Any]
@@ -135,7 +135,7 @@ class HostExpressions(Conditions):
         return v.Number(cpp.Prefix(sign, value.expr, type=value.type, interval=interval), value.type, interval)
 
     def _rounded_up(self, node: ast.BinOp) -> Any:
-        """-(-a // b) is a / b, rounded up."""
+        """-(-a // b): a / b, rounded up."""
         left = node.left
         negated = isinstance(left, ast.UnaryOp) and isinstance(left.op, ast.USub)
         if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult):  # -a * b // c
@@ -214,14 +214,14 @@ class HostExpressions(Conditions):
         return v.Text(tuple(parts))
 
     def with_known_range(self, x: v.Number) -> v.Number:
-        """A number that the key's dtype decides, of the dtypes for which this is reached."""
+        """A number that depends on the key's dtype, restricted to the dtypes for which this is reached."""
         if x.of_dtype is None or x.type != v.INT or self.possible is None:
             return x
         reached = [each for each, possible in zip(x.of_dtype, self.possible, strict=True) if possible]
         return dataclasses.replace(x, interval=(min(reached), max(reached))) if reached else x
 
     def rounded(self, precision: v.Precision, value: v.Number) -> v.Number:
-        """A float as NumPy's type of that precision holds it."""
+        """A float rounded to the NumPy type of that precision."""
         expr = call("trifold::rounded_unless", precision.wide, value.expr)
         expr = cpp.CallTo(expr.function, expr.arguments, type=v.FLOAT)
         return v.Number(expr, v.FLOAT, precision=precision)
@@ -324,7 +324,7 @@ class HostExpressions(Conditions):
         return before
 
     def give(self, tensor: v.Tensor) -> None:
-        """From here on an optional tensor is one."""
+        """From here on, an optional tensor is known to be present."""
         if tensor.optional and not tensor.present:
             tensor.present = True
             tensor.expr = cpp.Name(f"{text_of(tensor.expr)}.value()")
@@ -370,7 +370,8 @@ class HostExpressions(Conditions):
                 return self.in_words(parts, node)
             case v.Sizes(expr=expr):
                 return [expr]
-            case tuple() if not any(isinstance(each, v.Text) for each in value):  # whose quotes would be missing
+            # Not for a tuple with texts, whose elements Python would print in quotes.
+            case tuple() if not any(isinstance(each, v.Text) for each in value):
                 words = [[repr(each)] if isinstance(each, str) else self.in_words(each, node) for each in value]
                 separated = [part for each in words for part in (", ", *each)]
                 return ["(", *separated[1:], ",)" if len(value) == 1 else ")"]
@@ -414,20 +415,20 @@ def _text_parts(value: Any) -> tuple[str | cpp.Expr, ...]:
 
 
 def _has_sizes(*shapes: Any) -> bool:
-    """Whether one of them is the shape of a tensor, or they differ in length."""
+    """Whether one of them is a tensor's shape, or their lengths differ."""
     plain = all(isinstance(each, tuple) and not any(isinstance(p, v.Part) for p in each) for each in shapes)
     return not plain or len({len(each) for each in shapes}) > 1
 
 
 def _as_known(value: Any) -> Any:
-    """A dtype that has a name, by what has been checked since."""
+    """A dtype that checks have since determined, by its name."""
     if isinstance(value, v.DtypeOf) and value.tensor is not None:
         return v.DtypeOf(value.tensor.dtypes, value.tensor, value.scalar)
     return value
 
 
 def as_it_is(value: Any) -> Any:
-    """A tensor as it is now: where an optional one is known to be given."""
+    """A tensor in its current state: an optional one may be known to be present."""
     return dataclasses.replace(value, like=value) if isinstance(value, v.Tensor) and value.optional else value
 
 

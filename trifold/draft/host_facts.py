@@ -1,4 +1,4 @@
-"""What a launch function's checks tell of its tensors."""
+"""The facts about tensors that follow from a launch function's checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trifold.draft.host_parts import HostParts
 
 
 class HostFacts(HostParts):
-    """Mixed into the executor."""
+    """A base class of the executor."""
 
     function: Any  # the launch function
     earlier: dict[str, v.Tensor]
@@ -37,7 +37,7 @@ class HostFacts(HostParts):
                 self.give(fact.tensor)
 
     def require_dimensions(self, tensor: v.Tensor, count: int) -> None:
-        """Where a shape is unpacked, Python raises an error if it has another length."""
+        """Check the number of dimensions where a shape is unpacked: Python raises an error for another length."""
         if tensor.dimensions is not None or not isinstance(tensor.expr, cpp.Name):
             return
         words = f"{self.function.__name__}: {tensor.expr.text} must have {count} dimensions, but is of shape "

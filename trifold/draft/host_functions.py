@@ -1,4 +1,4 @@
-"""What a launch function may call: :mod:`trifold.prototype`'s functions, and a few of Python's and torch's."""
+"""The functions that a launch function may call: those of :mod:`trifold.prototype`, and a few of Python and torch."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
 
 
 def _launch_for_each_dtype(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> bool:
-    """Where a check allows a tensor several dtypes, whatever the key's is, each has a launch of its own."""
+    """If a check allows a tensor several dtypes, whatever the key's is, write a launch for each of them."""
     tensors = [each.tensor if isinstance(each, v.Output) else each for each in arguments]
     roots = [each.root for each in tensors if isinstance(each, v.Tensor)]
     free = next((root for root in roots if root.choices), None)
@@ -120,7 +120,7 @@ def _launch_for_each_dtype(host: Host, arguments: Any, keywords: dict[str, Any],
         return False
     into, choices = host.into, free.choices
     if choices == host.key_dtypes and host.key is not None:
-        # As many kernels as pairs of dtypes nobody wants: both are to be of the same.
+        # A kernel for each pair of dtypes would be too many: both must have the same dtype.
         words = f"{host.function.__name__}: {text_of(free.expr)} must have the dtype of {text_of(host.key.expr)}"
         same = cpp.Infix("==", scalar_of(free), scalar_of(host.key), type=v.BOOL)
         into.append(cpp.Run(call("trifold::check", same, host.message_part(words))))
@@ -142,7 +142,7 @@ def _launch_for_each_dtype(host: Host, arguments: Any, keywords: dict[str, Any],
 
 
 def _with_dtype(given: Any, tensor: Any) -> Any:
-    """An argument whose dtype does not depend on what is assumed of another one's."""
+    """The argument, if its dtype does not depend on what is assumed about another's."""
     if not isinstance(tensor, v.Tensor):
         return given
     fixed = dataclasses.replace(tensor, known=tensor.dtypes, like=None, choices=())
@@ -207,7 +207,7 @@ def _is_finite(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.C
 
 
 def _whole_number(name: str) -> Handler:
-    """``math.ceil`` and ``math.floor``, of the quotient of two integers or of any float."""
+    """``math.ceil`` and ``math.floor``, of a quotient of integers or of any float."""
 
     def write(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
         (value,) = arguments

@@ -1,4 +1,4 @@
-"""Loops of a launch function: over what is known while drafting, written out; over what a call decides, as loops."""
+"""Loops of a launch function: unrolled over what is known while drafting, written as loops over what a call decides."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from trifold.draft.walk import names
 
 
 class HostLoops(HostBranches):
-    """Mixed into the executor."""
+    """A base class of the executor."""
 
-    changing: set[str]  # the variables of C++ that loops assign
+    changing: set[str]  # C++ variables that loops assign
 
     def assign(self, target: ast.expr, value: Any, into: list[cpp.Stmt]) -> None:
         raise NotImplementedError
@@ -44,7 +44,7 @@ class HostLoops(HostBranches):
         return None
 
     def _range(self, node: ast.expr) -> tuple[v.Number, v.Number, int] | None:
-        """Start, stop and step of a range that a call decides."""
+        """Start, stop and step of a range that depends on the call."""
         if not isinstance(node, ast.Call) or self.evaluate(node.func) is not range or node.keywords:
             return None
         given = self.elements(node.args)
@@ -95,7 +95,7 @@ class HostLoops(HostBranches):
     # --------------------------------------------------------------------------------------------- variables
 
     def held(self, value: v.Number, name: str, into: list[cpp.Stmt]) -> v.Number:
-        """A number as it is now."""
+        """A copy of a number's current value."""
         own = cpp.Name(self.fresh(name), type=value.type, interval=value.interval)
         into.append(cpp.Declare(f"const {v.NUMBERS[value.type]}", [own.text], value.expr))
         return dataclasses.replace(value, expr=own)
@@ -104,7 +104,7 @@ class HostLoops(HostBranches):
         return isinstance(expr, cpp.Name) and expr.text in self.changing
 
     def _changing(self, body: Sequence[ast.stmt], into: list[cpp.Stmt]) -> dict[str, Any]:
-        """What the body assigns anew, as variables that it may assign."""
+        """The names that the body reassigns, as variables that it may assign."""
         found: dict[str, Any] = {}
         for name in sorted(assigned_names(body) & set(self.names)):
             value = self.names[name]
@@ -124,7 +124,7 @@ class HostLoops(HostBranches):
         return found
 
     def _made_changing(self, name: str, value: v.Number | v.Tensor, into: list[cpp.Stmt]) -> cpp.Name:
-        """The variable of C++: the one that has the value, if nothing else is it, or a new one."""
+        """A C++ variable for the value: its own if nothing else uses that, or a new one."""
         kind = "Tensor" if isinstance(value, v.Tensor) else v.NUMBERS[value.type]
         text = getattr(value.expr, "text", "")
         declared = next((each for each in into if isinstance(each, cpp.Declare) and each.names == [text]), None)
@@ -139,7 +139,7 @@ class HostLoops(HostBranches):
         return own
 
     def _assign_changed(self, changing: dict[str, Any], body: list[cpp.Stmt], node: ast.stmt) -> None:
-        """At the end of a turn."""
+        """Assign the variables at the end of an iteration."""
         moves: list[tuple[cpp.Name, cpp.Expr, str]] = []
         for name, value in changing.items():
             new = self.names[name]
@@ -177,14 +177,14 @@ def _refuse(place: Place, node: ast.For | ast.While, *kinds: type[ast.stmt]) -> 
 
 
 def _is_like(new: v.Tensor, old: v.Tensor) -> bool:
-    """Whether all that is assumed of a tensor at a turn's beginning is true of another one."""
+    """Whether all that is assumed about a tensor at the beginning of an iteration also holds for another one."""
     if (new.dtypes, new.dimensions) != (old.dtypes, old.dimensions) or (old.dense and not new.dense):
         return False
     return old.strided or not new.strided or new.dimensions == 1
 
 
 def _mentions(value: Any, text: str) -> bool:
-    """Whether a value is made of this variable of C++."""
+    """Whether a value uses this C++ variable."""
     if isinstance(value, tuple):
         return any(_mentions(each, text) for each in value)
     if isinstance(value, cpp.Expr):

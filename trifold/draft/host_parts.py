@@ -1,4 +1,4 @@
-"""Evaluates what a launch function asks tensors and shapes for: attributes, sizes, parts."""
+"""Evaluates attributes, sizes and parts of tensors and shapes in a launch function."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class HostParts(HostExpressions):
-    """Mixed into the executor."""
+    """A base class of the executor."""
 
     key_sizes: tuple[int, ...]
     integers: v.Dtypes | None
@@ -118,7 +118,7 @@ class HostParts(HostExpressions):
         return base[at]
 
     def entry(self, table: dict[Any, Any], key: v.Number, node: ast.Subscript) -> Any:
-        """The value of a dict of constants, where the call decides of which key."""
+        """The value of a dict of constants for a key that depends on the call."""
         values, known = list(table.values()), None
         if key.of_dtype is not None and all(each in table for each in key.of_dtype):
             known = tuple(table[each] for each in key.of_dtype)
@@ -162,7 +162,8 @@ class HostParts(HostExpressions):
         return result
 
     def set_sizes(self, tensor: v.Tensor, sizes: tuple[int, ...]) -> None:
-        """Of an element. Kernels are made for each of them; for which types, the first view as such types decides."""
+        """Restrict a tensor to elements of these sizes. Kernels are made for each; the first view as other types
+        decides which types."""
         if self.key is None and len(sizes) > 1 and all(size in _INTEGERS for size in sizes):
             self.key, self.key_sizes = tensor, sizes
             self.key_dtypes = tuple(_INTEGERS[size] for size in sizes)
@@ -171,14 +172,14 @@ class HostParts(HostExpressions):
             tensor.sizes = sizes * count if len(sizes) == 1 else sizes
 
     def viewed_as(self, tensor: v.Tensor, dtype: Any, node: ast.AST) -> v.Tensor:
-        """The memory of a tensor as elements of another dtype."""
+        """The memory of a tensor, viewed as elements of another dtype."""
         dtypes = dtype.dtypes if isinstance(dtype, v.DtypeOf) else (dtype,) * len(self.key_dtypes or (0,))
         if dtypes is not None and self.integers is None and tuple(each.itemsize for each in dtypes) == self.key_sizes:
             self.key_dtypes = self.integers = dtypes
         return v.Tensor(call("trifold::view_as", tensor.expr, self.scalar(dtype, node)), dtypes, tensor.dimensions)
 
     def unpacked_around(self, tensor: v.Tensor, count: int, star: int) -> tuple[Any, ...]:
-        """A shape as its first dimensions, those of a starred variable, and its last ones."""
+        """A shape, unpacked into its first dimensions, those of a starred variable, and its last ones."""
         after = star + 1 - count
         first, last = (tuple(self.size(tensor, d) for d in each) for each in (range(star), range(after, 0)))
         return (*first, v.Shape((v.Part(tensor, star, after),)), *last)

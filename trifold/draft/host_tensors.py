@@ -1,4 +1,4 @@
-"""The methods of a tensor that a launch function may call."""
+"""The tensor methods that a launch function may call."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def of_dtype(host: Host, expr: cpp.Expr, dtype: Any, dimensions: int | None) -> 
 
 
 def new_like(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    """``torch.empty_like``: in the layout of elementwise results."""
+    """``torch.empty_like``: with the layout of elementwise results."""
     dtype = keywords.get("dtype")
     if arguments or set(keywords) - {"dtype"}:
         raise DraftError(host.place(node), "this empty_like is not translated", "use x.new_empty(...)")
@@ -80,7 +80,7 @@ def new_like(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], 
     return dataclasses.replace(of_dtype(host, made, dtype, x.dimensions), strided=True)
 
 
-# From what makes an uninitialised tensor, a function of torch's or a method: what makes one with values.
+# From a function that makes an uninitialised tensor, one that makes a tensor with values.
 def zeros_of(make: Callable[..., v.Tensor]) -> Callable[..., v.Tensor]:
     def write(*given: Any) -> v.Tensor:
         x = make(*given)

@@ -1,9 +1,9 @@
-"""What a launch function computes with, as the binding's C++ sees it.
+"""The values with which a launch function is executed symbolically.
 
-A launch function is executed once, on values that stand for those of all calls: what is known while drafting (numbers,
-names, kernels, tuples) stays a Python object; what a call decides is one of these classes, with its C++ expression.
-Where something depends on the dtype of the op's arguments, it is known for each of them: a tuple, with an element for
-each dtype that the key, the first tensor whose dtype is checked, may have.
+A launch function is executed once, on values that represent all calls. What is known while drafting (numbers, names,
+kernels, tuples) is a Python object; what depends on the call is one of these classes, with its C++ expression. A value
+that depends on the dtype of the op's arguments is a tuple with an element for each dtype that the key may have. The key
+is the first tensor whose dtype is checked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INT = (types.int64,)
 BOOL = (types.boolean,)
 FLOAT = (types.float64,)
 
-NUMBERS = {INT: "int64_t", FLOAT: "double", BOOL: "bool"}  # in C++
+NUMBERS = {INT: "int64_t", FLOAT: "double", BOOL: "bool"}  # C++ types
 
 Dtypes = tuple[torch.dtype, ...]
 
@@ -38,17 +38,18 @@ class Number:
     expr: cpp.Expr
     type: tuple[types.Type]
     interval: Interval | None = None
-    facts: tuple[Fact, ...] = ()  # what is true of tensors if this is true
+    facts: tuple[Fact, ...] = ()  # facts about tensors that hold if this is true
     of_dtype: tuple[Any, ...] | None = None  # its value for each dtype of the key
-    certain: tuple[bool | None, ...] | None = None  # of a condition: likewise, None where more than that decides
+    # of a condition: the same, None where it also depends on other things
+    certain: tuple[bool | None, ...] | None = None
     precision: Precision | None = None  # of a float that NumPy computed
-    quotient: tuple[Any, Any] | None = None  # of integers that are divided: both
-    bytes_of: Tensor | None = None  # of an element's size: the tensor
+    quotient: tuple[Any, Any] | None = None  # of a quotient of integers: both operands
+    bytes_of: Tensor | None = None  # of an element size: the tensor
 
 
 @dataclass(frozen=True)
 class Precision:
-    """NumPy's float64 where a condition on the key's dtype holds, else its float32."""
+    """NumPy's float64 if a condition on the key's dtype holds, otherwise its float32."""
 
     wide: cpp.Expr
     kinds: tuple[types.Type, ...]  # for each dtype of the key
@@ -60,15 +61,16 @@ class Tensor:
     known: Dtypes | None = None  # its dtype for each dtype of the key
     dimensions: int | None = None
     optional: bool = False
-    is_dtype: bool = False  # it stands for an argument that is a dtype: ``expr`` is a ScalarType
-    present: bool = True  # whether an optional one is known to be given
-    dense: bool = False  # its elements are taken in their order in memory
-    strided: bool = False  # an argument, whose strides the kernel takes as they are
+    is_dtype: bool = False  # represents an argument that is a dtype: ``expr`` is a ScalarType
+    present: bool = True  # whether an optional tensor is known to be present
+    dense: bool = False  # the kernel reads its elements in their order in memory
+    strided: bool = False  # an argument whose strides are passed to the kernel
     same_shape: list[Tensor] = field(default_factory=list)
-    like: Tensor | None = None  # the tensor whose dtype it has
-    sizes: tuple[int, ...] | None = None  # of an element, for each dtype of the key, where its dtype is not known
-    choices: Dtypes = ()  # those that a check allows it, whatever the key's is
-    chosen_from: tuple[tuple[bool, ...], Tensor, Tensor] | None = None  # for each dtype of the key: the first or not
+    like: Tensor | None = None  # the tensor that has the same dtype
+    sizes: tuple[int, ...] | None = None  # of an element, for each dtype of the key, if the tensor's dtype is unknown
+    choices: Dtypes = ()  # the dtypes that a check allows, whatever the key's is
+    # for each dtype of the key: the first or the second
+    chosen_from: tuple[tuple[bool, ...], Tensor, Tensor] | None = None
 
     @property
     def dtypes(self) -> Dtypes | None:
@@ -76,7 +78,7 @@ class Tensor:
 
     @property
     def root(self) -> Tensor:
-        """The tensor that decides of its dtype."""
+        """The tensor that determines its dtype."""
         return self if self.known is not None or self.like is None else self.like.root
 
     @property
@@ -88,7 +90,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Either:
-    """One of two values that are no numbers or tensors, such as kernels."""
+    """One of two values that are neither numbers nor tensors, such as kernels."""
 
     test: Number
     chosen: Any
@@ -103,17 +105,19 @@ class Output:
 @dataclass(frozen=True)
 class Fact:
     tensor: Tensor
-    dtypes: Dtypes | None = None  # that it may have
-    by_key: Dtypes | None = None  # the one that it has, for each dtype of the key
+    dtypes: Dtypes | None = None  # the possible dtypes
+    by_key: Dtypes | None = None  # the dtype for each dtype of the key
     dimensions: int | None = None
     given: bool | None = None
-    sizes: tuple[int, ...] | None = None  # that an element may have
+    sizes: tuple[int, ...] | None = None  # the possible element sizes
 
 
 @dataclass(frozen=True)
 class DtypeOf:
-    """A dtype: the tensor's, or for each dtype of the key another one. ``scalar``: as a ScalarType. An argument that is
-    a dtype is that of a tensor which stands for it."""
+    """A dtype: the tensor's, or another one for each dtype of the key.
+
+    ``scalar``: as a ScalarType. An argument that is a dtype is the dtype of a tensor that represents it.
+    """
 
     dtypes: Dtypes | None
     tensor: Tensor | None = None
@@ -122,7 +126,7 @@ class DtypeOf:
 
 @dataclass(frozen=True)
 class Part:
-    """A range of a shape's dimensions, of a number that depends on the call: ``x.shape[:-1]``."""
+    """A range of a shape's dimensions whose number depends on the call: ``x.shape[:-1]``."""
 
     tensor: Tensor
     start: int
@@ -143,7 +147,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class DeviceOf:
-    """A tensor's device, or an argument that is one."""
+    """A tensor's device, or an argument that is a device."""
 
     tensor: Tensor | None
     expr: cpp.Expr | None = None
@@ -151,7 +155,7 @@ class DeviceOf:
 
 @dataclass(frozen=True)
 class Text:
-    """A message: literal text, and parts that are put into words where it is needed."""
+    """A message: literal text, and parts that are formatted at run time."""
 
     parts: tuple[str | cpp.Expr, ...]
 
@@ -164,7 +168,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Local:
-    """A function that is defined within another one."""
+    """A function defined within another one."""
 
     tree: ast.FunctionDef
     names: dict[str, Any] = field(hash=False)
@@ -183,7 +187,7 @@ def number(value: Any) -> Number:
 
 
 def computed(dtypes: Dtypes) -> tuple[types.Type, ...]:
-    """The Numba types in which kernels see elements of these dtypes: half types as float32."""
+    """The Numba types in which kernels compute with elements of these dtypes: float32 for half types."""
     from numba.np.numpy_support import from_dtype
 
     return tuple(

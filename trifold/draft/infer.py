@@ -1,4 +1,4 @@
-"""Type inference: Numba's, on the typed tree. Types flow round the joins of loops until none changes."""
+"""Infers types, as Numba does, on the typed tree. Types propagate through the joins of loops until none changes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from trifold.draft.refusal import DraftError
 from trifold.draft.source import Source, read
 
 _MOST_ROUNDS = 30
-_PARTIAL = None  # the type of an expression of which an operand's type is not known yet
+_PARTIAL = None  # the type of an expression with an operand whose type is not known yet
 
 
 @dataclass
 class Analysis:
-    """The functions of one kernel, for so many instances: each once for each types of its arguments."""
+    """The functions of one kernel, for this number of instances: each once for each combination of argument types."""
 
     instances: int = 1
     functions: dict[tuple[Any, tuple[t.Type, ...]], t.Function] = field(default_factory=dict)
@@ -305,7 +305,7 @@ class _Inference:
             elif isinstance(each, types.Record):
                 found.append(member_type(each, name, expression.place))
             elif isinstance(each, types.BaseTuple) and name == "shape":
-                found.append(types.UniTuple(types.int64, 1))  # of len
+                found.append(types.UniTuple(types.int64, 1))  # the type of len
             elif isinstance(each, types.Array) and name in ("shape", "size", "ndim"):
                 found.append(types.UniTuple(types.int64, each.ndim) if name == "shape" else types.int64)
             elif isinstance(each, types.Array) and name == "T":
@@ -313,7 +313,7 @@ class _Inference:
             elif isinstance(each, types.Complex) and name in ("real", "imag"):
                 found.append(each.underlying_float)
             elif isinstance(each, types.Array) and name == "dtype":
-                return _PARTIAL  # asked for by dtype_named
+                return _PARTIAL  # dtype_named determines it
             else:
                 raise DraftError(expression.place, f".{name} of {each} is not translated")
         return tuple(found)
@@ -327,7 +327,7 @@ class _Inference:
             _bind(expression, read(python))
         arguments = [*expression.arguments, *expression.keywords.values()]
         for argument in arguments:
-            self.type(argument)  # also of those that are left out
+            self.type(argument)  # also of those that the call leaves out
         if known is None and python is None:
             name = getattr(function, "__qualname__", getattr(function, "__name__", str(function)))
             raise DraftError(expression.place, f"{name} is not translated")
@@ -358,7 +358,7 @@ def _operation(function: Any) -> Any:
 
 
 def _bind(call: t.Call, source: Source) -> None:
-    """Arguments by name, and those that are left out, at their places."""
+    """Put arguments by name, and defaults, at their positions."""
     given = dict(zip(source.parameters, call.arguments, strict=False)) | call.keywords
     doubled = len(given) < len(call.arguments) + len(call.keywords)
     for name, value in source.defaults.items():

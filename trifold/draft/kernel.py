@@ -1,4 +1,4 @@
-"""One kernel in C++: ``draft_kernel``."""
+"""``draft_kernel``: one kernel in C++."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trifold.draft.regions import by_regions
 from trifold.draft.tree import Interval
 from trifold.draft.type_names import TypeNames
 
-# What <trifold/python_numbers.cuh> has.
+# Functions of <trifold/python_numbers.cuh>.
 _NUMBERS = (
     r"trifold::(Array|floor_|power|python_|numpy_|in_range|slice_|atomic_|lane_id|lanes_below|number_t|degrees|radians|"
     r"eq_sync|match_all_sync)"
@@ -30,11 +30,11 @@ _NUMBERS = (
 class DraftedKernel:
     """A kernel's C++ text.
 
-    ``entry`` is the name of the ``__global__`` function, which is no template. A parameter's ``argument`` is the number
-    of the Python kernel's argument that it is made of: of an array its address (``kind`` "array"), its stride or length
-    in ``dimension`` or its size, all in elements; of a number the number ("value"). ``shapes`` has the
-    lengths of the shared and local arrays. ``by_regions``: an overload that runs a whole block
-    (:mod:`trifold.draft.regions`), to be appended to the text; empty: there is none.
+    ``entry`` is the name of the ``__global__`` function, which is not a template. A parameter's ``argument`` is the
+    number of the Python kernel's argument from which it is taken: an array's address (``kind`` "array"), stride or
+    length in ``dimension``, or size, all in elements; or a number ("value"). ``shapes`` has the lengths of the shared
+    and local arrays. ``by_regions``: an overload that runs a whole block (:mod:`trifold.draft.regions`), to append to
+    the text; empty: there is none.
     """
 
     text: str
@@ -57,14 +57,14 @@ def draft_kernel(
     Args:
         kernel: the kernel: what ``@cuda.jit`` returned, or the Python function.
         argument_types: a Numba type for each argument: ``numba.float32[::1]``, ``numba.int64``, …
-        line_directives: whether ``#line`` says of each statement where it stands in the prototype.
-        simulated: whether accesses pass through ``trifold::element`` (trifold/simulated.cuh), which counts a negative
-            index from the end, as Python does, and refuses one that is out of bounds.
-        ranges: of integer arguments by name, the least and the largest value, where the caller promises less than all
-            of the type.
+        line_directives: write ``#line`` directives with each statement's line in the prototype.
+        simulated: make accesses by ``trifold::element`` (trifold/simulated.cuh), which counts a negative index from the
+            end, as Python does, and refuses one that is out of bounds.
+        ranges: the smallest and the largest value of integer arguments, by name, if the caller guarantees a smaller
+            range than the type's.
 
     Raises:
-        DraftError: something in the kernel is not translated; it names the line.
+        DraftError: something in the kernel cannot be translated; the error names the line.
         PrototypeError: Numba's simulator is switched on in this process.
     """
     (drafted,) = draft_kernels(
@@ -100,7 +100,7 @@ def draft_kernels(
 
 
 def file_of(module: Module, comment: list[str], *, line_directives: bool = False) -> str:
-    """The whole text of a file, with the includes and constants that it uses."""
+    """The complete text of a file, with its includes and constants."""
     functions = print_file(cpp.File([], [], list(module.parts), once=False), line_directives=True)
     aliases = [each for each in module.numbers.names.definitions if re.search(rf"\b{each.name}\b", functions)]
     used = set(re.findall(r"\w+", functions))

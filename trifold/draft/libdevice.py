@@ -1,4 +1,4 @@
-"""libdevice's functions, by the names that CUDA C++ has for them."""
+"""libdevice's functions, by their names in CUDA C++."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from numba import cuda, types
 from numba.cuda import libdevice, libdevicefuncs
 
-# Intrinsics, which have two underscores in C++; and names that differ.
+# Intrinsics, which begin with two underscores in C++; and names that differ.
 _INTRINSIC = re.compile(
     r".*_r[nzud]|saturatef|[u]?(hadd|rhadd|sad|mul24|mulhi|mul64hi)|brev(ll)?|byte_perm|clz(ll)?|ffs(ll)?|popc(ll)?|"
     r"double2(hi|lo)int|hiloint2double|\w+_as_\w+"
@@ -20,13 +20,13 @@ _OTHER = {
     "isnanf": "isnan", "signbitd": "signbit", "signbitf": "signbit", "fast_fdividef": "__fdividef", "powi": "pow",
     "powif": "powf", "ullmax": "ullmax", "ullmin": "ullmin",
 }  # fmt: skip
-# Half types are integers to these.
+# Half types are integers in these.
 _NOT_TRANSLATED = {"float2half_rn", "half2float"}
 
 
 @dataclass(frozen=True)
 class WithOutputs:
-    """A function that writes results through pointers, which come last; it may return one beside them."""
+    """A function that writes results through pointers, which come last, and may also return one."""
 
     name: str
     returns: bool
@@ -55,7 +55,7 @@ def _all() -> tuple[dict[Any, str], dict[Any, WithOutputs]]:
     return plain, with_outputs
 
 
-#: By what Numba calls them: functions of numbers, and those that write results through pointers.
+#: By Numba's names: functions of numbers, and those that write results through pointers.
 FUNCTIONS, WITH_OUTPUTS = _all()
 WITH_OUTPUTS |= {
     math.frexp: WithOutputs("frexp", returns=True),

@@ -18,21 +18,22 @@ Names = dict[str, t.Version]
 
 @dataclass
 class _Counted:
-    """A loop over several sequences at once, as one over the numbers of their elements."""
+    """A loop over several sequences, as a loop over the indices of their elements."""
 
-    index: ast.Name | None = None  # the variable that is the number itself
-    numbers: list[tuple[ast.expr, ast.expr | None]] = field(default_factory=list)  # others, and what they start from
+    index: ast.Name | None = None  # the variable that is the index
+    # other variables that count, and their start values
+    numbers: list[tuple[ast.expr, ast.expr | None]] = field(default_factory=list)
     sequences: list[ast.Name] = field(default_factory=list)
-    targets: list[ast.expr] = field(default_factory=list)  # of each sequence's element
+    targets: list[ast.expr] = field(default_factory=list)  # the targets of each sequence's element
 
     def items(self, index: ast.Name) -> Iterator[tuple[ast.expr, ast.expr]]:
-        """What is assigned at the beginning of a turn."""
+        """Assignments at the beginning of an iteration."""
         for target, start in self.numbers:
             own = _reading(index, target)
             yield target, own if start is None else ast.copy_location(ast.BinOp(start, ast.Add(), own), start)
         for sequence, target in zip(self.sequences, self.targets, strict=True):
             item = ast.Subscript(_reading(sequence, target), _reading(index, target), ast.Load())
-            if isinstance(target, ast.Tuple):  # of a row, taken apart
+            if isinstance(target, ast.Tuple):  # the elements of a row
                 for number, each in enumerate(target.elts):
                     part = ast.copy_location(ast.Constant(number), target)
                     row = ast.copy_location(item, target)
@@ -57,7 +58,7 @@ def _reading(name: ast.Name, at: ast.AST) -> ast.Name:
 
 
 class Loops(Targets):
-    """Mixed into the builder."""
+    """A base class of the builder."""
 
     source: Source
     versions: list[t.Version]
@@ -106,11 +107,11 @@ class Loops(Targets):
     # ------------------------------------------------------------------------------- loops over several sequences
 
     def _is_counted(self, node: ast.For) -> bool:
-        """Whether a loop has to count: over ``enumerate`` or ``zip``, or over tuples that are taken apart."""
+        """Whether a loop needs an index: over ``enumerate`` or ``zip``, or over tuples that are unpacked."""
         return not isinstance(node.target, ast.Name) or self._called_with(node.iter) is not None
 
     def _called_with(self, node: ast.expr) -> tuple[Any, ast.Call] | None:
-        """``enumerate`` or ``zip``, and the call."""
+        """``enumerate`` or ``zip``, and its call."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id not in self.local:
             function = self.source.value_of(node.func)
             if function is enumerate or function is zip:
@@ -118,7 +119,7 @@ class Loops(Targets):
         return None
 
     def _for_counted(self, node: ast.For, place: Place) -> list[t.Stmt]:
-        """As a loop over the numbers of the elements: ``for i in range(len(x)): v = x[i]``."""
+        """The loop as one over indices: ``for i in range(len(x)): v = x[i]``."""
         before: list[t.Stmt] = []
         counted = _Counted()
         assigned = t.assigned_names([node.target, *node.body])
@@ -143,7 +144,7 @@ class Loops(Targets):
     def _sequences(
         self, node: ast.expr, target: ast.expr, counted: _Counted, assigned: set[str], before: list[t.Stmt]
     ) -> None:
-        """Notes what a target of the loop gets in each turn."""
+        """Record what a target of the loop is assigned in each iteration."""
         place = self.source.place(node)
         called = self._called_with(node)
         columns = _columns(node, target)
@@ -175,7 +176,7 @@ class Loops(Targets):
         )
 
     def _held_sequence(self, node: ast.expr, target: ast.expr, assigned: set[str], before: list[t.Stmt]) -> ast.Name:
-        """The name of a sequence, which the loop's body does not assign."""
+        """A name for a sequence that the loop's body does not reassign."""
         if isinstance(node, ast.Name) and node.id not in assigned:
             return node
         wanted = f"{target.id}_values" if isinstance(target, ast.Name) else "sequence"
@@ -192,7 +193,8 @@ class Loops(Targets):
         return t.Item(place, t.Attribute(place, measured, "shape"), [t.Constant(place, 0)])
 
     def _heads(self, assigned: set[str], place: Place) -> list[t.Version]:
-        """Before a loop: what its body assigns also arrives from the body's end."""
+        """Joins before a loop: variables that its body assigns have values from before the loop and from the body's
+        end."""
         assert self.names is not None
         heads = []
         for name in sorted(assigned):

@@ -1,4 +1,4 @@
-"""What the results of a launch function are made of, without its checks and launches."""
+"""The part of a launch function that its results depend on, without checks and launches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trifold.draft.tree import assigned_names, read_names
 
 
 def what_results_need(body: Sequence[ast.stmt], needed: set[str]) -> list[ast.stmt]:
-    """The statements of a body that its results, and variables needed after it, are made of."""
+    """The statements of a body on which its results, and variables needed after it, depend."""
     kept: list[ast.stmt] = []
     for node in reversed(body):
         match node:
@@ -41,7 +41,7 @@ def what_results_need(body: Sequence[ast.stmt], needed: set[str]) -> list[ast.st
 
 
 def _loop_of_needed(node: ast.For | ast.While, needed: set[str]) -> ast.For | ast.While:
-    """A loop with those statements that make what is needed after it, or in the turns that follow."""
+    """A loop reduced to statements on which something after it, or a later iteration, depends."""
     while True:
         before = set(needed)
         body = what_results_need(node.body, needed) or [ast.Pass()]
@@ -53,7 +53,7 @@ def _loop_of_needed(node: ast.For | ast.While, needed: set[str]) -> ast.For | as
 
 
 def without_equal_returns(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """Without conditions under which the same is returned as at the end."""
+    """The body without conditions under which it returns the same as at its end."""
     last = ast.dump(body[-1])
 
     def returns_it(part: Sequence[ast.stmt]) -> bool:

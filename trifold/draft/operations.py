@@ -27,7 +27,7 @@ Write = Callable[["Expressions", t.Call], "cpp.Expr"]
 
 @dataclass(frozen=True)
 class Operation:
-    """``typed(call, instance)`` is the signature, or None as long as an argument's type is not known."""
+    """``typed(call, instance)`` returns the signature, or None as long as an argument's type is unknown."""
 
     typed: Callable[[t.Call, int], Any]
     write: Write
@@ -48,7 +48,7 @@ def _arguments(call: t.Call, instance: int) -> tuple[types.Type, ...] | None:
 
 
 def _asked(call: t.Call, instance: int) -> Any:
-    """As Numba's CUDA context says."""
+    """The signature from Numba's CUDA context."""
     arguments = _arguments(call, instance)
     if arguments is None:
         return None
@@ -60,7 +60,7 @@ def _asked(call: t.Call, instance: int) -> Any:
 
 
 def _universal(call: t.Call, instance: int) -> Any:
-    """Of one of NumPy's functions of numbers."""
+    """The signature of one of NumPy's ufuncs."""
     arguments = _arguments(call, instance)
     if arguments is None:
         return None
@@ -81,7 +81,7 @@ def _printed(call: t.Call, instance: int) -> Any:
     for argument, kind in zip(call.arguments, arguments, strict=False):
         if not isinstance(kind, types.Integer | types.UnicodeType) and kind not in (types.float32, types.float64):
             raise DraftError(argument.place, f"Numba prints no {kind} on a GPU", "print numbers and strings")
-    if call.keywords or len(arguments) > 32:  # more than these Numba prints as a format
+    if call.keywords or len(arguments) > 32:  # Numba prints more than these by a format
         raise DraftError(call.place, "print takes up to 32 numbers and strings, and nothing by name")
     return signature(types.none, *arguments)
 
@@ -106,7 +106,7 @@ def _fixed(result: types.Type, *parameters: types.Type) -> Callable[[t.Call, int
 
 
 def _least(call: t.Call, instance: int) -> Any:
-    """Of min and max, which the CUDA context cannot be asked for: Python's, of the one type of all arguments."""
+    """The signature of min and max, which the CUDA context lacks: Python's, with the one type of all arguments."""
     arguments = _arguments(call, instance)
     if arguments is None:
         return None
@@ -175,7 +175,7 @@ def _of_dtype(call: t.Call, instance: int) -> Any:
 
 
 def _same(call: t.Call, instance: int) -> Any:
-    """Of the type of its one argument."""
+    """The signature with the type of the only argument."""
     arguments = _arguments(call, instance)
     if arguments is None:
         return None
@@ -194,7 +194,7 @@ def _synchronised(call: t.Call, instance: int) -> Any:
 
 
 def dtype_named(expression: t.Expr, instance: int) -> types.Type | None:
-    """The type that an expression such as ``float64`` or ``x.dtype`` names; None: not known yet."""
+    """The type named by an expression such as ``float64`` or ``x.dtype``; None: not known yet."""
     match expression:
         case t.Known(value=value):
             if isinstance(value, types.Type):
@@ -209,7 +209,7 @@ def dtype_named(expression: t.Expr, instance: int) -> types.Type | None:
 
 
 def shape_of(expression: t.Expr) -> tuple[int, ...]:
-    """The lengths of a shared or local array: constants."""
+    """The constant lengths of a shared or local array."""
     elements = expression.elements if isinstance(expression, t.TupleOf) else [expression]
     return tuple(_number(element) for element in elements)
 
@@ -296,7 +296,7 @@ _NUMBER_TYPES = [
     types.float16, types.float32, types.float64, types.complex64, types.complex128,
 ]  # fmt: skip
 
-#: Those that take an index, and what CUDA calls them.
+#: Atomics with an index, and their names in CUDA.
 ATOMICS = {
     cuda.atomic.add: "atomicAdd",
     cuda.atomic.sub: "atomicSub",
@@ -392,5 +392,5 @@ OPERATIONS: dict[Any, Operation] = {
     cuda.atomic.compare_and_swap: Operation(_atomic, lambda writer, call: writer.atomic_of_first("atomicCAS", call)),
 }
 
-#: The functions that write to the array that they are given.
+#: Functions that write to the array that is passed to them.
 WRITE_ELEMENTS = frozenset({*ATOMICS, cuda.atomic.compare_and_swap})

@@ -1,7 +1,7 @@
-"""What Numba's CUDA typing context says: the result type, and the types that arguments are converted to.
+"""Queries Numba's CUDA typing context: the result type of a call, and the types that its arguments are converted to.
 
-It differs from the CPU's context: ``math.floor(float32)`` is float32 there, and int64 on the CPU. No GPU is needed.
-Numba must not have been imported with its simulator switched on, which hides the context.
+The context differs from the CPU's: the type of ``math.floor(float32)`` is float32 on CUDA, and int64 on the CPU. No GPU
+is needed. Numba's simulator, which hides the context, must not be switched on when Numba is imported.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def _context() -> Any:
 
     cuda_target.typing_context.refresh()
     if not cuda.is_available():
-        # What Numba overloads is compiled for the device at hand, before it has a type.
+        # Overloads are compiled for the current device before they have a type, so pretend to have one.
         dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=(9, 0))
     return cuda_target.typing_context
 
 
-# numba-cuda's answers, which are the newer ones, where the CUDA target of Numba itself has others.
+# Types of numba-cuda, which is newer, where Numba's own CUDA target has others.
 _NEWER = {math.tanh: types.float16, operator.pos: types.float16}
 
 
@@ -61,7 +61,7 @@ def resolve(function: Any, arguments: tuple[types.Type, ...]) -> Signature | Non
 
 @functools.cache
 def unify(*parts: types.Type) -> types.Type | None:
-    """The one type of a variable that is assigned values of all these types; None: there is none."""
+    """The type of a variable that is assigned values of all these types; None: there is none."""
     if len(set(parts)) == 1:
         return parts[0]
     joined = _context().unify_types(*parts)
@@ -69,8 +69,8 @@ def unify(*parts: types.Type) -> types.Type | None:
 
 
 def shuffled_type(kind: types.Type) -> types.Type | None:
-    """The type in which a number is passed between the lanes of a warp; None: it cannot be."""
-    intrinsic = getattr(cuda, "shfl_sync_intrinsic", None)  # numba-cuda has none
+    """The type in which a number is shuffled between the lanes of a warp; None: it cannot be."""
+    intrinsic = getattr(cuda, "shfl_sync_intrinsic", None)  # numba-cuda lacks it
     if intrinsic is None:
         found = resolve(cuda.shfl_sync, (types.uint32, kind, types.int32))
         return None if found is None else found.return_type
@@ -79,12 +79,13 @@ def shuffled_type(kind: types.Type) -> types.Type | None:
 
 
 def half_functions() -> Any:
-    """What has the functions of float16: ``hadd`` and others. In numba-cuda it is a module, not imported by itself."""
+    """The object with the functions of float16, such as ``hadd``. In numba-cuda it is a module that must be
+    imported."""
     return getattr(cuda, "fp16", None) or importlib.import_module("numba.cuda.fp16")
 
 
 def grid_group() -> types.Type:
-    """The type of what a cooperative launch's blocks wait in."""
+    """The type of the group in which a cooperative launch's blocks synchronise."""
     from numba.cuda.types import grid_group as group
 
     kind: types.Type = group
@@ -92,15 +93,15 @@ def grid_group() -> types.Type:
 
 
 def conjugate(number: Any) -> None:
-    """Stands for ``number.conjugate()`` in the table of operations."""
+    """Represents ``number.conjugate()`` in the table of operations."""
 
 
 def sync(group: Any) -> None:
-    """Stands for ``group.sync()`` in the table of operations."""
+    """Represents ``group.sync()`` in the table of operations."""
 
 
 def of_dtype_of(number: Any, array: Any) -> None:
-    """Stands for ``array.dtype.type(number)`` in the table of operations."""
+    """Represents ``array.dtype.type(number)`` in the table of operations."""
 
 
 def type_of_constant(value: Any) -> types.Type:

@@ -1,4 +1,4 @@
-"""Which arrays an expression may be, or be a part of: a function's parameters, arrays that it makes, and constants."""
+"""Which arrays an expression may be, or be a part of: parameters, new arrays, and constants."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from trifold.draft import tree as t
 
 @dataclass
 class Origins:
-    """``arrays``: versions of parameters and of new arrays, and other expressions that make one. ``parts``: those of
-    them that are taken on the way."""
+    """``arrays``: versions of parameters and of new arrays, and other expressions that create one. ``parts``: the parts
+    of them that are taken in between."""
 
     arrays: set[t.Version | t.Expr] = field(default_factory=set)
     parts: list[t.Item] = field(default_factory=list)
-    transposed: bool = False  # whether one of them is, on the way
+    transposed: bool = False  # whether one of them is transposed in between
 
     @property
     def parameters(self) -> set[int]:
@@ -61,7 +61,7 @@ def _values(version: t.Version, found: Origins) -> Iterable[t.Expr]:
 
 
 def meeting(function: t.Function) -> list[Origins]:
-    """Of each expression of a function that is one of several arrays."""
+    """The origins of each expression of a function that may be one of several arrays."""
     found = [
         origins(t.Read(version.place, version))
         for version in function.versions
@@ -76,8 +76,8 @@ def meeting(function: t.Function) -> list[Origins]:
 
 
 def written_with(parameters: set[int], function: t.Function) -> set[int]:
-    """These parameters, which are written to, and those that a pointer to one of them may be instead: it is to
-    elements that are constant, or that are not."""
+    """These parameters, which are written to, and others that the same pointer may point to: its elements are either
+    all const or not."""
     found = set(parameters)
     groups = meeting(function)
     while True:

@@ -19,12 +19,12 @@ _EXACT_IN_HALF = 2**8  # bfloat16 has eight binary digits
 
 
 class Parts(Tuples):
-    """Mixed into the statements."""
+    """A base class of the statements."""
 
     numbers: Arithmetic
 
     def _fill(self, statement: t.Store) -> list[cpp.Stmt]:
-        """A number, or the elements of another array, are assigned to those of a part of an array."""
+        """Assigns a number, or the elements of another array, to a part of an array."""
         view = self.write.view(t.Item(statement.place, statement.base, statement.indices))
         kind = tuple(each.dtype for each in statement.base.type or () if isinstance(each, types.Array))
         int64 = self.write.each(types.int64)
@@ -54,7 +54,7 @@ class Parts(Tuples):
         return [*before, loop]
 
     def _source(self, statement: t.Store, view: Array) -> Array:
-        """The array whose elements are assigned. They are read one by one, so that it must be another array."""
+        """The array whose elements are assigned. They are read one by one, so it must not be the target."""
         source = self.write.array(statement.value)
         if origins(statement.value).arrays & origins(statement.base).arrays:
             raise DraftError(
@@ -75,20 +75,20 @@ class Parts(Tuples):
             return length
         other = source.describe(Extent.length, own)
         if isinstance(length, cpp.CallTo) and isinstance(other, (cpp.Literal, cpp.Name)):
-            length, other = other, length  # both are the same
+            length, other = other, length  # both are equal
         if not self.write.module.simulated or length == other:
             return length
-        # The one that is shorter is out of bounds.
+        # The shorter one is accessed out of bounds.
         int64 = self.write.each(types.int64)
         return cpp.CallTo("max", tuple(self.numbers.convert(each, int64) for each in (length, other)), type=int64)
 
     # --------------------------------------------------------------------------------------------- records
 
     def _record(self, version: t.Version, value: t.Expr, statement: t.Let) -> list[cpp.Stmt]:
-        """A name of a record is a reference: what is assigned to a field of it, the array's element gets."""
+        """A name for a record is a reference: an assignment to a field of it changes the array's element."""
         variable = self.write.variables.of.get(version)
         if variable is None:
-            return []  # nothing reads it
+            return []  # it is never read
         if len(variable.versions) > 1 or not isinstance(value, t.Item):
             raise DraftError(
                 statement.place, f"{version.name} is no element of an array, or several in turn", "use two names"
@@ -119,7 +119,8 @@ class Parts(Tuples):
         return cpp.For("int64_t", counter.text, cpp.Literal("0", 0), test, step, body)
 
     def _as_stored(self, value: cpp.Expr, stored: str, kind: Type) -> cpp.Expr:
-        """A number in the type that it is stored in. One that is loaded and stored keeps its bits, of a nan too."""
+        """A number converted to the type in which it is stored. A number that is loaded and stored keeps its bits, also
+        those of a nan."""
         if isinstance(value, cpp.Cast) and value.stored == stored:
             return value.operand
         if isinstance(value, cpp.Ternary) and _is_loaded(value.chosen, value.otherwise):

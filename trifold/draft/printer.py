@@ -1,4 +1,4 @@
-"""Prints the C++ tree. The result is in this project's format (clang-format, Google's style with 120 columns)."""
+"""Prints the C++ tree in this project's format (clang-format, Google's style with 120 columns)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PRECEDENCE = {
 }  # fmt: skip
 _TERNARY, _PREFIX, _POSTFIX = 0, 11, 12
 
-# Where C++'s precedence surprises, or a compiler warns: parentheses although they are not needed.
+# Operators whose precedence surprises, or for which a compiler warns: parenthesised although not necessary.
 _CLEARER = {"<<", ">>", "&", "^", "|"}
 
 
@@ -231,7 +231,7 @@ def _nested_braces(shape: tuple[int, ...], values: list[cpp.Expr]) -> str:
 
 
 def function_text(function: cpp.Function) -> str:
-    """One function's text, not formatted."""
+    """The unformatted text of one function."""
     printer = Printer(line_directives=False)
     printer.function(function)
     return "\n".join(printer.lines)

@@ -1,4 +1,4 @@
-"""``trifold draft --prompt``: all that somebody who writes a port by hand, or a model, has to read, as one text."""
+"""``trifold draft --prompt``: everything that the author of a port, or a model, must read, as one text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trifold.new.family import Family
 from trifold.new.render import op_texts
 from trifold.workspace import Workspace
 
-# What a port calls, in the order in which it meets it.
+# Headers that ports use, in the order of their use.
 _HEADERS = ("binding.h", "launch.cuh", "cuda.cuh", "vector.cuh", "reduce.cuh", "rows.h")
 _WORKED: tuple[Family, ...] = ("elementwise", "rows")  # small ones
 _QUALIFIERS = re.compile(r"__forceinline__ |\binline ")
@@ -71,8 +71,8 @@ def _worked(family: Family) -> Iterator[tuple[Path, str]]:
 
 
 def declarations(header: Path) -> Iterator[str]:
-    """What a header declares for a GPU with a comment, its own or that of the lines above, and checks, whose names say
-    what they do; without bodies."""
+    """The declarations for a GPU in a header that have a comment, their own or that of the lines above, and checks,
+    whose names are explanation enough. Function bodies are omitted."""
     content = header.read_bytes()
     last_row = -1
     for node in _in_namespace(parse(content)):
@@ -84,7 +84,7 @@ def declarations(header: Path) -> Iterator[str]:
 
 
 def _in_namespace(root: Node) -> Iterator[Node]:
-    """Declarations of the namespace itself, not of one within it, and macros."""
+    """Declarations directly in the namespace, not in a nested one, and macros."""
     for node in root.children:
         if node.type == "namespace_definition":
             name = node.child_by_field_name("name")
@@ -93,7 +93,7 @@ def _in_namespace(root: Node) -> Iterator[Node]:
         elif node.type in ("declaration_list", "linkage_specification"):
             yield from _in_namespace(node)
         elif node.type in ("preproc_if", "preproc_ifdef"):
-            yield from _in_namespace(node)  # what follows #else is its last child, and of another target
+            yield from _in_namespace(node)  # #else is the last child; it is for another target
         elif node.type in (
             "function_definition", "template_declaration", "class_specifier", "struct_specifier", "declaration",
             "alias_declaration", "preproc_def", "preproc_function_def",
@@ -111,7 +111,7 @@ def _comments_above(node: Node) -> list[str]:
 
 
 def _without_bodies(node: Node, content: bytes) -> str:
-    """The text, with a semicolon for the body of each function in it."""
+    """The text with each function body replaced by a semicolon."""
     text, at = b"", node.start_byte
     for inner in walk(node):
         if inner.type in ("compound_statement", "field_initializer_list") and inner.start_byte >= at:

@@ -1,7 +1,8 @@
-"""Ranges of the integers of a kernel, over all its functions: what may be an `int`, and where `/` is Python's `//`.
+"""Ranges of a kernel's integers, over all its functions: they show what may be an `int`, and where `/` is the same as
+Python's `//`.
 
-A range holds for every thread of every launch with arguments in their given ranges. An operation whose exact result may
-leave its type has the range of the type: it wraps round.
+A range holds for every thread of every launch whose arguments are within their given ranges. An operation whose exact
+result may exceed its type has the range of the type, since it wraps.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from trifold.draft import tree as t
 from trifold.draft.cpp import limits
 from trifold.draft.tree import Interval
 
-MOST_ELEMENTS = 2**47  # that an address space has room for
+MOST_ELEMENTS = 2**47  # limit of an address space
 INDEX_LIMITS = {
     cuda.threadIdx: (0, 1023),
     cuda.blockIdx: (0, 2**31 - 2),
@@ -31,10 +32,10 @@ _UPPER = (2**31 - 1, 2**32 - 1, 2**63 - 1, 2**64 - 1)
 
 
 def find_ranges(kernel: t.Function, given: dict[str, Interval]) -> None:
-    """Set the interval of every expression and version of a kernel and of what it calls.
+    """Set the interval of every expression and version of a kernel and of the functions that it calls.
 
     Args:
-        given: the range of a scalar parameter, by name, where it is less than its type's.
+        given: the range of a scalar parameter, by name, if smaller than its type's.
     """
     functions = list(_called_from(kernel))
     results: dict[t.Function, list[Interval | None]] = {}
@@ -50,7 +51,7 @@ def find_ranges(kernel: t.Function, given: dict[str, Interval]) -> None:
 
 
 def result_ranges(function: t.Function) -> list[Interval | None]:
-    """Of what a device function returns: of each part of a tuple, or of the one value."""
+    """The ranges of a device function's result: of each element of a tuple, or of the one value."""
     return _results_of(function)
 
 
@@ -66,7 +67,7 @@ def _called_from(function: t.Function) -> Iterable[t.Function]:
 
 
 def _of_type(kind: t.Type | None) -> Interval | None:
-    """The range of an integer type that all instances have; of others None."""
+    """The range of the integer type that all instances have; None: the types differ, or are not integers."""
     if kind is None or len(set(kind)) != 1:
         return None
     return limits(kind[0])
@@ -239,7 +240,7 @@ class _Ranges:
             low, high = arguments[0]
             largest = max(abs(low), abs(high))
             if largest > bounds[1]:
-                return bounds  # that of the least number is itself
+                return bounds  # the negative of the least number is itself
             return (0 if low <= 0 <= high else min(abs(low), abs(high))), largest
         if call.function in (cuda.popc, cuda.ffs, cuda.clz):
             return 0, 64
@@ -275,8 +276,8 @@ def _unary(op: object, operand: Interval | None, bounds: Interval) -> Interval |
 
 
 def overflows(operand: Interval | None, signature: Sequence[Signature]) -> bool:
-    """Whether the operand of a negation may be the least number of its type, which is its own negative there: Numba
-    computes in that type, and then widens the result."""
+    """Whether the operand of a negation may be the least number of its type, whose negation is itself: Numba computes
+    in that type, and then widens the result."""
     least = [limits(each.args[0]) for each in signature]
     return any(each is not None and each[0] < 0 and (operand is None or operand[0] <= each[0]) for each in least)
 
@@ -285,12 +286,12 @@ def _within(inner: Interval, outer: Interval) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
-# Where these have room for the result, it does not matter that an operand was converted to another type before.
+# If the result fits, an earlier conversion of an operand to another type does not matter.
 _MODULAR = (operator.add, operator.sub, operator.mul, operator.iadd, operator.isub, operator.imul)
 
 
 def _converted(interval: Interval | None, signature: Sequence[Signature] | None, place: int) -> Interval | None:
-    """The range of an operand after its conversion to what the operation computes in: a uint64 may be negative then."""
+    """The range of an operand after its conversion to the operation's type, in which a uint64 may be negative."""
     bounds = [limits(each.args[place]) for each in signature or ()]
     if interval is None or all(each is None or _within(interval, each) for each in bounds):
         return interval
@@ -305,7 +306,7 @@ def _corners(combine: object, a: Interval, b: Interval) -> Interval:
 def _floor_divide(a: Interval, b: Interval) -> Interval | None:
     if b[0] >= 1:
         return _corners(operator.floordiv, a, b)
-    if b[0] == 0 and b[1] >= 1:  # by zero, Numba gives 0
+    if b[0] == 0 and b[1] >= 1:  # Numba's result of a division by zero is 0
         return _union([(0, 0), _corners(operator.floordiv, a, (1, b[1]))])
     return None
 
@@ -327,7 +328,7 @@ def _shift_right(a: Interval, b: Interval) -> Interval | None:
 
 
 def _signed_bits(*parts: Interval) -> Interval:
-    """The least range of the form [-2^k, 2^k) or [0, 2^k) that has both."""
+    """The smallest range of the form [-2^k, 2^k) or [0, 2^k) that contains both."""
     low, high = min(low for low, _ in parts), max(high for _, high in parts)
     bits = max(high.bit_length(), (~low).bit_length() if low < 0 else 0)
     return (-(1 << bits) if low < 0 else 0), (1 << bits) - 1

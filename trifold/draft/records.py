@@ -1,4 +1,4 @@
-"""Records: elements of arrays of a structured dtype, which become structs of the same layout."""
+"""Records: elements of arrays of a structured dtype, which become structs with the same layout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trifold.draft import cpp
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.variables import KEYWORDS
 
-# Names that mean something else after a dot, of arrays and complex numbers.
+# Names that are attributes of arrays and complex numbers.
 _TAKEN = frozenset({"shape", "size", "ndim", "dtype", "real", "imag", "laneid"}) | KEYWORDS
 
 
@@ -36,7 +36,7 @@ def member_type(record: types.Type, name: str, place: Place) -> types.Type:
 
 
 def _problem(record: types.Record) -> tuple[str, str] | None:
-    """Why no struct is laid out like a record, and what to do; None: one is."""
+    """The reason why no struct has the layout of a record, and the remedy; None: one has."""
     end, widest = 0, 1
     for name, own in record.fields.items():
         if not isinstance(own.type, types.Integer | types.Float | types.Boolean) or own.type == types.float16:
@@ -60,14 +60,14 @@ class Records:
         self._names: dict[Any, str] = {}
 
     def name(self, record: types.Record) -> str:
-        """Of a record's struct: the first is called Record."""
+        """The name of a record's struct; the first is called Record."""
         if record not in self._names:
             count = len(self._names) + 1
             self._names[record] = "Record" if count == 1 else f"Record{count}"
         return self._names[record]
 
     def definitions(self, text: str) -> list[cpp.Part]:
-        """Of the structs that a text uses."""
+        """The definitions of the structs that a text uses."""
         found: list[cpp.Part] = []
         for record, name in self._names.items():
             if name not in text:

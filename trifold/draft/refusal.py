@@ -1,4 +1,4 @@
-"""What `trifold draft` cannot translate is refused at its line; it never writes code that means something else."""
+"""Errors for constructs that `trifold draft` cannot translate. It never writes code with another meaning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Place:
 
 
 class DraftError(TrifoldError):
-    """The prototype has a construct that is not translated; ``place`` is its line."""
+    """The prototype has a construct that cannot be translated; ``place`` is its line."""
 
     def __init__(self, place: Place, problem: str, remedy: str = "") -> None:
         super().__init__(f"{place}: {problem}", remedy)

@@ -1,8 +1,8 @@
-"""Kernels by regions: a block's threads run in a loop up to each barrier, instead of each on a stack of its own.
+"""Kernels by regions: a block's threads run in a loop up to each barrier, instead of each on its own stack.
 
-A region is what a thread does from one barrier to the next. Where all threads of a block come to each barrier in the
-same way, a kernel becomes code of the block: loops and conditions around barriers stay, and what lies between two
-barriers becomes a loop over the threads::
+A region is the code between two barriers. If all threads of a block reach each barrier by the same control flow, the
+kernel is rewritten for a whole block: loops and conditions around barriers remain, and each region becomes a loop over
+the threads::
 
     for (int k = 0; k < n; k += 16) {         for (int k = 0; k < n; k += 16) {
       tile[t] = x[k + t];                       for each thread: tile[t] = x[k + t];
@@ -11,13 +11,13 @@ barriers becomes a loop over the threads::
       __syncthreads();                        }
     }
 
-Memory is touched in the order in which threads that wait on stacks of their own touch it, so that all results are the
-same, of races too. Variables are of three kinds:
+Memory is accessed in the same order as by threads that wait on their own stacks, so that all results are the same, even
+those of races. Variables are of three kinds:
 
-- *of the block*: their values depend on arguments, the block's place and others of the block alone, and they are
-  assigned outside of regions. Conditions around barriers read no others;
-- *computed again*: never assigned again, and made of threadIdx and variables of the block alone, without memory;
-- *kept*: an element for each thread of the block, where several regions use them.
+- *of the block*: assigned outside of regions, from arguments, the block's index and other variables of the block only.
+  Conditions around barriers read no others;
+- *computed again*: assigned once, from threadIdx and variables of the block only, without reading memory;
+- *kept*: an array with an element for each thread of the block, if several regions use them.
 
 The technique is that of CUDA-to-CPU compilers: Stratton, Stone, Hwu, "MCUDA", LCPC 2008.
 """
@@ -40,24 +40,24 @@ _KNOWN = re.compile(
     r"__(?:global|device|forceinline|shared|constant)__|__syncthreads|__(?:popc|ffs|clz|brev)(?:ll)?|__\w+_rn|"
     r"__double_as_\w+|__half"
 )
-# What may wait for other threads, or depends on which thread runs without saying so.
+# Operations that may wait for other threads, or that depend on the running thread implicitly.
 _OTHERS = re.compile(r"cooperative_groups|volatile|asm|nanosleep|lane_id|lanes_below|eq_sync|match_\w+_sync|printf")
-# Functions of numbers alone; and those that cost no more than to keep what they compute.
+# Functions of numbers only; and those that are as cheap to repeat as to store.
 _PURE = re.compile(
     r"(?:std::)?[a-z]\w*|__\w+_rn|trifold::(?:floor_div|floor_mod|power|(?:python|numpy)_\w+|number_t|degrees|radians).*"
 )
 _CHEAP = re.compile(r"min|max|abs|trifold::floor_(?:div|mod).*")
 _LOOPS = (cpp.For, cpp.ForEach, cpp.While)
 _THREAD = "thread_of_block"
-_PASSED = cpp.Several([])  # a barrier, of which nothing is left
+_PASSED = cpp.Several([])  # a removed barrier
 
 
 class _NotByRegionsError(Exception):
-    """The kernel's threads have to have stacks of their own."""
+    """The kernel's threads need their own stacks."""
 
 
 def by_regions(kernel: cpp.Function, called: Sequence[cpp.Function]) -> cpp.Function | None:
-    """The kernel as code of a block; None: its threads cannot run so. ``called``: the device functions."""
+    """The kernel as code of a block; None: that is impossible. ``called``: the device functions."""
     try:
         return _Kernel(kernel, called).written()
     except _NotByRegionsError:
@@ -74,8 +74,8 @@ class _Kernel:
         self.called = {each.name for each in called}
         self.parameters = {each.name for each in kernel.parameters}
         self.declared: dict[str, list[cpp.Stmt]] = {}
-        self.values: dict[str, list[cpp.Expr | None]] = {}  # that are assigned; None: in a region
-        self.counters: set[str] = set()  # of loops around barriers
+        self.values: dict[str, list[cpp.Expr | None]] = {}  # values assigned to each variable; None: in a region
+        self.counters: set[str] = set()  # counters of loops around barriers
         body = list(flat(kernel.body))
         self._note(body, outside=True)
         _require(
@@ -92,7 +92,7 @@ class _Kernel:
     # --------------------------------------------------------------------------------------------- variables
 
     def _note(self, body: list[cpp.Stmt], *, outside: bool) -> None:
-        """What is declared and assigned where. ``outside``: of what may become a region."""
+        """Record declarations and assignments. ``outside``: of code that may become a region."""
         for each in body:
             around = outside and _has_barrier(each)
             values: list[tuple[str, cpp.Expr | None]] = []
@@ -125,19 +125,19 @@ class _Kernel:
             found = left
 
     def _same_in_all(self, value: cpp.Expr | None) -> bool:
-        """Whether all threads of a block compute the same."""
+        """Whether all threads of a block compute the same value."""
         return value is not None and self._is_pure(value) and all(map(self._is_of_block, names(value)))
 
     def _is_of_block(self, name: str) -> bool:
-        """Also a name that the kernel does not declare: a constant."""
+        """Whether a variable is the block's; a name that the kernel does not declare is a constant."""
         return name in self.of_block or name not in {*self.declared, *self.parameters, "threadIdx"}
 
     def _is_fixed(self, name: str) -> bool:
-        """Whether it has one value for as long as it is seen, but for the turns of a loop around barriers."""
+        """Whether it keeps one value throughout its scope, except in the iterations of a loop around barriers."""
         return name in self.counters or (self._is_of_block(name) and len(self.values.get(name, [])) < 2)
 
     def _is_pure(self, node: cpp.Expr | cpp.Stmt, functions: re.Pattern[str] = _PURE) -> bool:
-        """Whether it neither reads nor changes memory, and computes the same each time."""
+        """Whether it neither reads nor changes memory, and always computes the same."""
         for each in walk(node):
             if isinstance(each, cpp.CallTo):
                 name = each.function
@@ -150,7 +150,7 @@ class _Kernel:
     # --------------------------------------------------------------------------------------------- regions
 
     def _separated(self, body: Iterable[cpp.Stmt]) -> list[cpp.Stmt]:
-        """Statements of the block, among them barriers, and regions."""
+        """The statements of the block, including barriers, with regions between them."""
         found: list[cpp.Stmt] = []
         pending: list[cpp.Stmt] = []
 
@@ -180,7 +180,7 @@ class _Kernel:
         return found
 
     def _around(self, each: cpp.Stmt) -> cpp.Stmt:
-        """A loop or condition around a barrier."""
+        """A loop or condition that contains a barrier."""
         if not isinstance(each, (cpp.For, cpp.While, cpp.If)):
             raise _NotByRegionsError
         _require(self._same_in_all(each.test) and (not isinstance(each, cpp.For) or each.name in self.of_block))
@@ -190,7 +190,8 @@ class _Kernel:
         return replace(each, **changed)
 
     def _require_barriers(self, body: Sequence[cpp.Stmt], *, touched: bool) -> bool:
-        """A barrier is between any two regions that touch memory. Returns whether some has after the last barrier."""
+        """Require a barrier between any two regions that access memory. Returns whether memory is accessed after the
+        last barrier."""
         for each in body:
             if isinstance(each, cpp.Threads):
                 if not all(map(self._is_pure, each.body)):
@@ -246,7 +247,7 @@ class _Kernel:
         return replace(self.kernel, qualifiers="inline", parameters=parameters, body=body)
 
     def _computed_again(self, home: dict[str, int]) -> dict[str, cpp.Expr]:
-        """Names and values, in the order of their declarations."""
+        """Variables that are recomputed, and their values, in the order of their declarations."""
         found: dict[str, cpp.Expr] = {}
         for name in home:
             declared, *more = self.declared[name]
@@ -266,7 +267,7 @@ class _Kernel:
         again: dict[str, cpp.Expr],
         kept: Sequence[cpp.Declare],
     ) -> None:
-        """The region with the variables of others, its accesses by the thread that it loops over."""
+        """Insert the variables of other regions, and make accesses use the thread of the loop."""
         needed = mentioned - own
         for name in reversed(again):
             if name in needed:
@@ -285,7 +286,7 @@ class _Kernel:
         if any(isinstance(each, cpp.Return) for each in nodes):
             _require(region is self.regions[-1] and any(region is each for each in self.body))
         loops = [each for each in nodes if isinstance(each, _LOOPS)]
-        # A thread whose atomics find memory unchanged, time after time, may wait for another one.
+        # A thread whose atomics repeatedly leave memory unchanged may be waiting for another thread.
         _require(not any("atomic" in called for loop in loops for called in _calls(loop)))
         calls = _calls(region)
         region.told = bool(loops) or any("atomic" in each or each in self.called for each in calls)
@@ -301,25 +302,25 @@ def _require(right: bool) -> None:
 
 
 def _stored(kind: str, name: str, used: str, extents: str) -> list[cpp.Stmt]:
-    """A variable of thread storage, whose address is asked for once."""
+    """A variable in thread storage, whose address is computed once."""
     found = cpp.CallTo("trifold::found_once", (cpp.Name(f"{name}_storage"),))
     return [cpp.Declare(kind, [f"{name}_storage"], extents=extents), cpp.Declare("auto&", [used], found)]
 
 
 def _calls(node: cpp.Stmt) -> set[str]:
-    """The functions that it calls, without arguments of templates."""
+    """The functions that it calls, without template arguments."""
     return {each.function.partition("<")[0] for each in walk(node) if isinstance(each, cpp.CallTo)}
 
 
 def _is_array(declared: cpp.Stmt) -> bool:
-    """Or a pointer, or a struct."""
+    """Whether it declares an array, a pointer or a struct."""
     if not isinstance(declared, cpp.Declare):
         return False
     return bool(declared.extents) or not re.fullmatch(r"(const )?\w+", declared.type)
 
 
 def _is_dynamic(value: cpp.Expr | None) -> bool:
-    """Dynamic shared memory."""
+    """Whether it is dynamic shared memory."""
     return isinstance(value, cpp.CallTo) and value.function.startswith("trifold::dynamic_shared")
 
 
@@ -332,14 +333,14 @@ def _has_barrier(each: cpp.Stmt) -> bool:
 
 
 def _jumps(each: cpp.Stmt) -> bool:
-    """Whether it leaves a loop, or its turn, that is around it."""
+    """Whether it leaves an enclosing loop or iteration."""
     if isinstance(each, cpp.Jump):
         return True
     return not isinstance(each, _LOOPS) and any(_jumps(inner) for body in bodies(each) for inner in body)
 
 
 def _by_thread(node: Any) -> Any:
-    """An access that is told which thread makes it; everything else as it is."""
+    """An access with the thread that makes it as an argument; other nodes unchanged."""
     if isinstance(node, cpp.CallTo) and node.function.startswith("trifold::element<"):
         function = node.function.replace("element", "element_of", 1)
         return replace(node, function=function, arguments=(cpp.Name("threadIdx"), *node.arguments))

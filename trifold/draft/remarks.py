@@ -1,4 +1,4 @@
-"""Carries a function's comments and empty lines over to C++."""
+"""Copies a function's comments and empty lines to C++."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Remarks:
         self.last = body_begins - 1
 
     def of(self, statement: t.Stmt, *, first: bool) -> tuple[list[cpp.Stmt], str]:
-        """What stands before a statement, and what stands beside it."""
+        """The comments before a statement, and the one at the end of its line."""
         line = statement.place.line
         before: list[cpp.Stmt] = []
         own = [comment for comment in self.waiting if comment.line < line]

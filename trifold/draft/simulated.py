@@ -1,4 +1,4 @@
-"""``python -m trifold.draft.simulated``: drafts what it is asked for, with Numba's CUDA types.
+"""``python -m trifold.draft.simulated``: drafts kernels on request, with Numba's CUDA types.
 
 Reads requests (:class:`trifold.simulator.compiled.request.Request`, pickled) and answers each with a line of JSON.
 """
@@ -20,27 +20,27 @@ from trifold.simulator.compiled.request import FunctionText, Meaning, Request
 
 
 class _Opaque:
-    """Something that cannot be described; it has a name."""
+    """A value that cannot be described; it has a name."""
 
     def __init__(self, name: str) -> None:
         self.__name__ = name
 
 
 class _Object:
-    """Stands for a module or an object of the user's."""
+    """Represents a module or an object of the user."""
 
     def __init__(self, attributes: dict[str, Any]) -> None:
         vars(self).update(attributes)
 
 
 class _DeviceFunction:
-    """What stands for a function in kernels."""
+    """Represents a function in kernels."""
 
     py_func: Any
 
 
 class _Functions:
-    """The functions of a request, made anew."""
+    """The functions of a request, recreated."""
 
     def __init__(self, request: Request) -> None:
         self._texts = request.functions
@@ -103,7 +103,7 @@ def draft(request: Request) -> Draft | Refusal:
         made = draft_kernel(function, request.argument_types, line_directives=True, simulated=True)
     except DraftError as error:
         return Refusal(f"{os.path.basename(error.place.path)}:{error.place.line}: {error.problem.partition(': ')[2]}")
-    except Exception as error:  # of the drafter: the kernel still runs in the interpreter
+    except Exception as error:  # an error of the drafter: the kernel still runs in the interpreter
         return Refusal(f"the drafter fails: {type(error).__name__}: {error}")
     parameters = tuple(DraftParameter(p.name, p.type, p.argument, p.kind, p.dimension) for p in made.parameters)
     return Draft(name, made.text, made.entry, parameters, made.shapes, made.by_regions)
@@ -112,7 +112,7 @@ def draft(request: Request) -> Draft | Refusal:
 def main() -> None:
     requests = sys.stdin.buffer
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever is printed does not mix with the answers
+    os.dup2(2, 1)  # so that printed text is not mixed with the answers
     while True:
         try:
             request = pickle.load(requests)

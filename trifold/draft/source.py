@@ -1,4 +1,4 @@
-"""A kernel's text: its syntax tree, its comments, and what its names stand for."""
+"""A kernel's source: its syntax tree, its comments, and the values of its global names."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from trifold.draft.refusal import DraftError, Place
 @dataclass(frozen=True)
 class Comment:
     line: int
-    text: str  # without the sign
-    alone: bool  # on a line of its own
+    text: str  # without the number sign
+    alone: bool  # on its own line
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Source:
     tree: ast.FunctionDef
     path: str
     comments: tuple[Comment, ...]
-    lines: tuple[str, ...]  # of the function, not indented
+    lines: tuple[str, ...]  # of the function, without its indentation
 
     @property
     def name(self) -> str:
@@ -49,7 +49,7 @@ class Source:
 
     @property
     def body(self) -> list[ast.stmt]:
-        """Without the docstring."""
+        """The statements without the docstring."""
         return self.tree.body[1:] if ast.get_docstring(self.tree, clean=False) is not None else self.tree.body
 
     @property
@@ -58,17 +58,17 @@ class Source:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The values of parameters that a call may leave out."""
+        """The default values of parameters."""
         values = self.function.__defaults__ or ()
         return dict(zip(self.parameters[len(self.parameters) - len(values) :], values, strict=True))
 
     @property
     def lines_begin(self) -> int:
-        """The number of the first of ``lines``: the first decorator's."""
+        """The line number of the first of ``lines``, which is the first decorator."""
         return min([self.tree.lineno, *(each.lineno for each in self.tree.decorator_list)])
 
     def text(self, node: ast.expr) -> str:
-        """An expression that stands on one line, as written."""
+        """The text of an expression on one line."""
         return self.lines[node.lineno - self.lines_begin][node.col_offset : node.end_col_offset]
 
     def place(self, node: ast.AST) -> Place:
@@ -86,7 +86,7 @@ class Source:
         return {**vars(builtins), **self.function.__globals__, **closure}
 
     def value_of(self, node: ast.Name) -> Any:
-        """What a name outside the function stands for."""
+        """The value of a name from outside the function."""
         if node.id not in self._names:
             raise DraftError(self.place(node), f"{node.id} is not defined")
         return self._names[node.id]
@@ -96,7 +96,7 @@ def read(function: FunctionType) -> Source:
     """The source of a Python function.
 
     Raises:
-        DraftError: the text is not there, or the function takes more than plain positional parameters.
+        DraftError: the text is not available, or the function has other than plain positional parameters.
     """
     path = inspect.getsourcefile(function) or function.__code__.co_filename
     try:
@@ -117,10 +117,10 @@ def read(function: FunctionType) -> Source:
 
 
 def _definition(text: str, first: int, place: Place) -> ast.FunctionDef:
-    """The function that a text defines: by ``def``, or as the one lambda of a statement."""
+    """The function that a text defines: by ``def``, or as the only lambda of a statement."""
     try:
         module = ast.parse(text)
-    except SyntaxError:  # of a lambda: the text begins or ends within a statement
+    except SyntaxError:  # for a lambda: the text begins or ends within a statement
         raise DraftError(place, "this function's text is no whole statement", "write it with def") from None
     ast.increment_lineno(module, first - 1)
     (statement, *_) = module.body
@@ -150,7 +150,7 @@ def _comments(text: str, lines_before: int) -> list[Comment]:
 
 
 def function_tree(function: FunctionType) -> tuple[ast.FunctionDef, int]:
-    """The function as written, and how many lines of its file are before it."""
+    """The function's syntax tree, and the number of lines before it in its file."""
     lines, first = inspect.getsourcelines(function)
     tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
     assert isinstance(tree, ast.FunctionDef)
@@ -158,6 +158,6 @@ def function_tree(function: FunctionType) -> tuple[ast.FunctionDef, int]:
 
 
 def without_none(hint: Any) -> tuple[Any, bool]:
-    """The type of an annotation ``X | None``, and whether it is one."""
+    """The type X of an annotation ``X | None``, and whether it is one."""
     optional = typing.get_origin(hint) in (typing.Union, UnionType) and type(None) in typing.get_args(hint)
     return (next((a for a in typing.get_args(hint) if a is not type(None)), hint) if optional else hint), optional

@@ -28,7 +28,7 @@ _COMPOUND = {"+", "-", "*", "/", "&", "|", "^", "<<", ">>", "%"}
 
 @dataclass
 class _Loop:
-    flag: str | None  # the variable that says that it was left by break
+    flag: str | None  # the variable that records that the loop was left by break
 
 
 class Statements(Parts):
@@ -62,7 +62,7 @@ class Statements(Parts):
             for each in own:
                 each.line = statement.place.line
             if own and remark:
-                # Of a loop or condition that is preceded by a declaration, the comment belongs to the loop.
+                # If a declaration precedes a loop or condition, the comment belongs to the latter.
                 own[-1 if isinstance(own[-1], (cpp.For, cpp.ForEach, cpp.While, cpp.If)) else 0].remark = remark
             written += [*before, *own]
         return written
@@ -147,7 +147,7 @@ class Statements(Parts):
         if is_record(version.type):
             return self._record(version, value, statement)
         if not version.is_read:
-            # Its value is not needed, what happens on the way is.
+            # The value is not used, but its calls have effects.
             has_effect = any(isinstance(each, t.Call) for each in t.walk_expression(value))
             return [cpp.Run(self.write.value(value))] if has_effect else []
         if is_tuple(version.type):
@@ -159,11 +159,11 @@ class Statements(Parts):
         written = self._assign(version, self.write.value(value), statement)
         match written:
             case cpp.Assign(target=cpp.Name(text=name), operator="=", value=cpp.Name(text=same)) if name == same:
-                return []  # a number in the type that it has
+                return []  # a number that already has the type
         return [written]
 
     def _in_place(self, version: t.Version, value: t.Binary) -> cpp.Stmt | None:
-        """As `name += value`, if C++ computes that in the same type."""
+        """The statement as `name += value`, if C++ computes that in the same type."""
         variable = self._variable(version)
         left = self.write.value(value.left)
         if not (isinstance(left, cpp.Name) and left.text == variable.name):
@@ -206,7 +206,7 @@ class Statements(Parts):
     def _with_otherwise(
         self, statement: t.While | t.ForRange | t.ForTuple
     ) -> tuple[list[cpp.Stmt], list[cpp.Stmt], list[cpp.Stmt]]:
-        """The body; what comes before the loop; and what comes after it: `else`, unless `break` left the loop."""
+        """The body; what precedes the loop; and what follows it: `else`, unless `break` left the loop."""
         flag = None
         if statement.otherwise and _breaks(statement.body):
             flag = self._name("left_early")
@@ -250,7 +250,7 @@ class Statements(Parts):
         return [*before, *declared, loop, *after]
 
     def _counter_type(self, variable: Variable, statement: t.ForRange, stop: cpp.Expr, step: cpp.Expr) -> Type:
-        """`int` if what the variable is compared with after the last turn is one, too."""
+        """`int` if the variable's last value, with which the loop ends, also fits."""
         assert statement.counter is not None
         if statement.counter[0] in (types.int64, types.uint64, types.int32) and stop.interval and step.interval:
             low = min(0, stop.interval[0] + 1 + min(step.interval[0], 0))
@@ -276,7 +276,8 @@ class Statements(Parts):
         return cpp.CallTo("trifold::in_range", arguments)
 
     def _held(self, bound: t.Expr, name: str, statement: t.ForRange, before: list[cpp.Stmt]) -> cpp.Expr:
-        """A bound of a loop is computed once, before the loop: in C++ only if it is the same in each turn."""
+        """A bound of a loop, which Python computes once, before the loop: as a variable, unless it is the same in each
+        iteration."""
         value = self.write.value(bound)
         assigned = [each for each in _assigned_in(statement.body) if each in self.write.variables.of]
         changed = {name for version in assigned for name in self.turns.names_of(self._variable(version))}
@@ -367,9 +368,9 @@ class Statements(Parts):
         return variable.name if variable is not None else version.name
 
     def _alias(self, version: t.Version, value: t.Expr, statement: t.Stmt) -> list[cpp.Stmt]:
-        """Another name of an array, or of a part of it."""
+        """Another name for an array, or for a part of it."""
         if version not in self.write.variables.of:
-            return []  # nothing reads it
+            return []  # it is never read
         view = self.write.array(value)
         variable = self._in_turn(version)
         if variable is not None:
@@ -388,12 +389,12 @@ class Statements(Parts):
         return [declared, held]
 
     def _in_turn(self, version: t.Version) -> Variable | None:
-        """The variable that is this array and others in turn."""
+        """The variable that is assigned this array and others."""
         variable = self.write.variables.of.get(version)
         return variable if variable in self.turns.of else None
 
     def _held_lengths(self, view: Array, name: str, statement: t.Stmt) -> cpp.Several:
-        """From now on a length of the view is a variable, declared with the view as soon as anything asks for it."""
+        """From now on, a length of the view is a variable, declared with the view as soon as it is used."""
         declared = cpp.Several([])
         known: dict[tuple[Extent, int], cpp.Expr] = {}
         describe = view.describe
@@ -413,7 +414,7 @@ class Statements(Parts):
 
 
 def _breaks(body: list[t.Stmt]) -> bool:
-    """Whether a break leaves this loop itself."""
+    """Whether a break leaves this loop and not one within it."""
     for statement in body:
         if isinstance(statement, t.Break):
             return True

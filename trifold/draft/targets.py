@@ -1,4 +1,4 @@
-"""Assignments, for :class:`trifold.draft.builder.Builder`: what is assigned to several targets, or taken apart."""
+"""Assignments to several targets, and unpacking, for :class:`trifold.draft.builder.Builder`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trifold.draft.refusal import DraftError, Place
 
 
 class Targets:
-    """Mixed into the builder."""
+    """A base class of the builder."""
 
     local: set[str]
     dtypes: dict[str, t.Expr]
@@ -52,7 +52,7 @@ class Targets:
 
     def _unpack(self, targets: list[ast.expr], value: ast.expr, place: Place, last: int) -> list[t.Stmt]:
         if isinstance(value, ast.IfExp) and any(isinstance(each, ast.Call) for each in ast.walk(value.test)):
-            name = self._new_name("chosen", value)  # the condition chooses each part: it is computed once
+            name = self._new_name("chosen", value)  # the condition selects each element, and is computed once
             held: list[t.Stmt] = [self._let(name.id, self._expression(value.test), place, last)]
             choice = ast.copy_location(ast.IfExp(name, value.body, value.orelse), value)
             return [*held, *self._unpack(targets, choice, place, last)]
@@ -74,7 +74,7 @@ class Targets:
         return [t.Unpack(place, last, versions, built)]
 
     def _assign_all(self, targets: list[ast.expr], value: ast.expr, place: Place, last: int) -> list[t.Stmt]:
-        """``a = b = value``: the value is computed once."""
+        """``a = b = value``, which computes the value once."""
         if folded(value) is not None:
             return [each for target in targets for each in self._assign(target, value, place, last)]
         first, *others = targets
@@ -87,7 +87,7 @@ class Targets:
         return built
 
     def _new_name(self, wanted: str, at: ast.expr) -> ast.Name:
-        """A variable that the kernel's text does not have."""
+        """A variable name that is not in the kernel's text."""
         name, number = wanted, 2
         while name in self.local:
             name, number = f"{wanted}{number}", number + 1
@@ -116,7 +116,7 @@ class Targets:
     def _assign_directly(
         self, targets: list[ast.expr], value: ast.expr, place: Place, last: int
     ) -> list[t.Stmt] | None:
-        """One after the other, where no value reads what is assigned before; or two elements that change places."""
+        """Separate assignments, if no value reads an earlier target; or a swap of two elements."""
         if not isinstance(value, ast.Tuple) or len(value.elts) != len(targets):
             return None
         pairs = list(zip(targets, value.elts, strict=True))
@@ -132,7 +132,7 @@ class Targets:
 
 
 def _may_read(value: ast.expr, target: ast.expr) -> bool:
-    """Whether a value may be another one after the target is assigned."""
+    """Whether a value may change when the target is assigned."""
     if isinstance(target, ast.Name):
         return target.id in t.read_names([value])
     return any(isinstance(each, ast.Subscript | ast.Attribute | ast.Call) for each in ast.walk(value))
@@ -145,14 +145,14 @@ def _base_name(target: ast.expr) -> str:
 
 
 def _part_name(target: ast.expr, number: int) -> str:
-    """What a part of a tuple is called that is taken apart in turn."""
+    """The name of an element of a tuple that is itself unpacked."""
     if isinstance(target, ast.Tuple) and all(isinstance(each, ast.Name) for each in target.elts):
         return "_".join(each.id for each in target.elts if isinstance(each, ast.Name))
     return f"new_{_base_name(target)}" if isinstance(target, ast.Subscript | ast.Attribute) else f"new{number}"
 
 
 def _flattened(targets: list[ast.expr], value: ast.expr) -> tuple[list[ast.expr], list[ast.expr]] | None:
-    """``(a, b), c = (x, y), z`` as ``a, b, c = x, y, z``; None: it is another assignment."""
+    """``(a, b), c = (x, y), z`` as ``a, b, c = x, y, z``; None: another form."""
     if not isinstance(value, ast.Tuple) or len(value.elts) != len(targets):
         return None
     flat: tuple[list[ast.expr], list[ast.expr]] = [], []

@@ -1,8 +1,8 @@
-"""The typed tree: a kernel as Python means it, with each name resolved and each expression typed.
+"""The typed tree: a kernel with Python's semantics, in which each name is resolved and each expression has a type.
 
 Variables are in static single assignment form, as in Numba's own pipeline: each assignment makes a :class:`Version`,
 and where control flow joins, a version has several sources. A type is a tuple with one Numba type for each instance of
-the kernel that is drafted (one for each dtype, say).
+the kernel that is drafted, such as one for each dtype.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from trifold.draft.refusal import Place
 from trifold.draft.source import Source
 
 Type = tuple[types.Type, ...]
-Interval = tuple[int, int]  # of an integer, both ends included
+Interval = tuple[int, int]  # of an integer, inclusive
 
 
 _fields: dict[type, tuple[str, ...]] = {}
 
 
 def names_of_fields(node: Any) -> tuple[str, ...]:
-    """Of a dataclass's object; looked up once for its class."""
+    """The field names of a dataclass's object; looked up once for each class."""
     found = _fields.get(type(node))
     if found is None:
         found = _fields[type(node)] = tuple(item.name for item in fields(node))
@@ -51,7 +51,7 @@ class Expr:
 
 @dataclass(eq=False)
 class Constant(Expr):
-    """A number that is written in the kernel, or one outside of it, which has a name."""
+    """A number in the kernel's text, or a global constant, which has a name."""
 
     value: Any
     name: str | None = None
@@ -66,14 +66,14 @@ class Read(Expr):
 
 @dataclass(eq=False)
 class Known(Expr):
-    """Something outside of the kernel that is no number: a function, a module, a dtype."""
+    """A global object that is not a number: a function, a module, a dtype."""
 
     value: Any
 
 
 @dataclass(eq=False)
 class Unary(Expr):
-    operator: Any  # of the module operator
+    operator: Any  # a function of the module operator
     operand: Expr
     signature: Any = None
 
@@ -96,7 +96,7 @@ class Compare(Expr):
 
 @dataclass(eq=False)
 class Logical(Expr):
-    """`and` or `or`: its value is that of one of the operands."""
+    """`and` or `or`, whose value is that of one operand."""
 
     all_of: bool
     operands: list[Expr]
@@ -126,7 +126,7 @@ class Attribute(Expr):
 
 @dataclass(eq=False)
 class Item(Expr):
-    """base[indices], of an array or a tuple."""
+    """base[indices], for an array or a tuple."""
 
     base: Expr
     indices: list[Expr]
@@ -134,7 +134,7 @@ class Item(Expr):
 
 @dataclass(eq=False)
 class Slice(Expr):
-    """An index that keeps a dimension; None where nothing is written."""
+    """An index that keeps a dimension; None where a bound is omitted."""
 
     start: Expr | None
     stop: Expr | None
@@ -149,13 +149,13 @@ class Slice(Expr):
 @dataclass(eq=False)
 class TupleOf(Expr):
     elements: list[Expr]
-    name: str | None = None  # of a constant outside of the kernel
+    name: str | None = None  # of a global constant
     fields: tuple[str, ...] = ()  # of a named tuple
 
 
 @dataclass(eq=False)
 class Table(Expr):
-    """An array outside of the kernel, which is a constant to it."""
+    """A global array, which is a constant in the kernel."""
 
     values: np.ndarray
     name: str
@@ -163,15 +163,15 @@ class Table(Expr):
 
 @dataclass(eq=False)
 class Version:
-    """One assignment of a variable, or the joining of several."""
+    """One assignment of a variable, or a join of several."""
 
     name: str
     number: int
     place: Place
     value: Expr | None = None  # of an assignment
-    part: int | None = None  # of the value, a tuple
+    part: int | None = None  # of the value, if that is a tuple
     parameter: int | None = None
-    counts: ForRange | None = None  # the variable of a loop
+    counts: ForRange | None = None  # the loop whose variable it is
     runs_over: ForTuple | None = None
     sources: list[Version] = field(default_factory=list)  # of a join
     joined_at: Stmt | None = None
@@ -209,7 +209,7 @@ class Store(Stmt):
     value: Expr
     operator: Any = None  # of `base[indices] op= value`
     signature: Any = None
-    member: str | None = None  # of a record, which the base is, without indices
+    member: str | None = None  # for a record, which the base is, without indices
 
 
 @dataclass(eq=False)
@@ -237,7 +237,7 @@ class ForRange(Stmt):
     body: list[Stmt]
     otherwise: list[Stmt]
     version: Version | None = None
-    counter: Any = None  # the type that it counts in
+    counter: Any = None  # the type in which it counts
 
 
 @dataclass(eq=False)
@@ -251,7 +251,7 @@ class ForTuple(Stmt):
 @dataclass(eq=False)
 class Return(Stmt):
     value: Expr | None
-    of_assert: bool = False  # the thread ends where an assertion fails
+    of_assert: bool = False  # the thread ends if an assertion fails
 
 
 @dataclass(eq=False)
@@ -266,7 +266,7 @@ class Continue(Stmt):
 
 @dataclass(eq=False)
 class Function:
-    """A kernel or device function, for one type of each of its arguments."""
+    """A kernel or device function, for one combination of argument types."""
 
     source: Source
     is_kernel: bool
@@ -297,7 +297,7 @@ def walk(body: list[Stmt]) -> Iterator[Stmt]:
 
 
 def expressions(statement: Stmt) -> Iterator[Expr]:
-    """The outermost expressions of a statement itself, without those of its body."""
+    """The outermost expressions of a statement, without those in its body."""
     for name in names_of_fields(statement):
         value = getattr(statement, name)
         if isinstance(value, Expr):
@@ -307,7 +307,7 @@ def expressions(statement: Stmt) -> Iterator[Expr]:
 
 
 def walk_expression(expression: Expr) -> Iterator[Expr]:
-    """The operands before what is made of them."""
+    """All expressions within one, operands first."""
     for child in expression.children():
         yield from walk_expression(child)
     yield expression

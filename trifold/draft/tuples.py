@@ -1,4 +1,4 @@
-"""Tuples in C++: what is only taken apart becomes plain variables, an array or a result's members; any other tuple of
+"""Tuples in C++. A tuple that is only unpacked becomes variables, an array or a result's members; any other tuple of
 one type is a ``trifold::Array``."""
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def whole_results(kernel: t.Function) -> set[t.Function]:
 
 
 def taken_apart(function: t.Function) -> set[t.Version]:
-    """The tuples, each the only one of its name, of which only elements are used."""
+    """The tuples of which only elements are used, and whose names have no other value."""
     tuples = {version for version in function.versions if is_tuple(version.type) and not version.is_join}
     names = [version.name for version in function.versions if version.is_read or not version.is_join]
     used_whole: set[t.Version] = set()
@@ -72,7 +72,7 @@ def taken_apart(function: t.Function) -> set[t.Version]:
 
 
 def chosen_by_variables(function: t.Function) -> set[t.Version]:
-    """The tuples of which an element is chosen by what is no constant, or that are looped over."""
+    """The tuples with an element selected by a non-constant index, or that are looped over."""
     found: set[t.Version] = set()
     for statement in t.walk(function.body):
         if isinstance(statement, t.ForTuple) and isinstance(statement.elements, t.Read):
@@ -89,7 +89,7 @@ def _is_constant(indices: list[t.Expr]) -> bool:
 
 
 class Tuples:
-    """Mixed into :class:`trifold.draft.statements.Statements`."""
+    """A base class of :class:`trifold.draft.statements.Statements`."""
 
     function: t.Function
     write: Expressions
@@ -137,14 +137,14 @@ class Tuples:
         return self._as_variables(version, elements) if mixed else [self._as_array(version, elements)]
 
     def _members(self, call: t.Call, name: str) -> list[cpp.Expr]:
-        """The parts of a device function's result."""
+        """The elements of a device function's result."""
         if self.write.module.returns_array(call.callees):
             return self.write.indexed(cpp.Name(name), call.type or ())
         members = self.write.module.members_of(call)
         return [cpp.Member(cpp.Name(name), member, type=own) for own, member in members]
 
     def _as_array(self, version: t.Version, parts: list[cpp.Expr]) -> cpp.Stmt:
-        """An array that is not written to."""
+        """A constant array."""
         numbers = self.write.numbers
         kind = tuple(each.dtype for each in version.type or () if isinstance(each, types.UniTuple))
         intervals = [each.interval for each in parts]
@@ -157,7 +157,7 @@ class Tuples:
         return cpp.Declare(f"const {numbers.name(kind)}", [name], cpp.Braces(elements), f"[{len(parts)}]")
 
     def _as_variables(self, version: t.Version, elements: list[cpp.Expr]) -> list[cpp.Stmt]:
-        """A variable for each element of a tuple of several types."""
+        """Separate variables for the elements of a tuple of several types."""
         written: list[cpp.Stmt] = []
         parts: list[cpp.Expr] = []
         for number, element in enumerate(elements):
@@ -185,7 +185,7 @@ class Tuples:
         return self._in_parallel(versions, self.write.elements(value), statement)
 
     def _in_parallel(self, versions: list[t.Version], values: list[cpp.Expr], statement: t.Stmt) -> list[cpp.Stmt]:
-        """All values are computed before the first is assigned."""
+        """Computes all values before the first is assigned."""
         pairs = [(version, value) for version, value in zip(versions, values, strict=True) if version.is_read]
         return in_parallel([self._move(*pair, statement) for pair in pairs], self._name)
 
@@ -195,7 +195,7 @@ class Tuples:
         return Move(assigned, self.write.numbers.name(self._variable(version).type))
 
     def _unpack_arrays(self, versions: list[t.Version], values: list[t.Expr], statement: t.Unpack) -> list[cpp.Stmt]:
-        """Arrays, and perhaps numbers beside them."""
+        """Unpacks arrays, and possibly numbers."""
         written: list[cpp.Stmt] = []
         arrays: list[tuple[Variable, Array]] = []
         numbers: list[Move] = []
@@ -239,7 +239,7 @@ class Tuples:
         return written
 
     def _unpack_outputs(self, versions: list[t.Version], call: t.Call, statement: t.Unpack) -> list[cpp.Stmt]:
-        """A function of CUDA's that writes some of its results through pointers."""
+        """A function of CUDA that writes some of its results through pointers."""
         function = WITH_OUTPUTS[call.function]
         kinds = [tuple(each[part] for each in call.type or ()) for part in range(len(versions))]
         names = [self._name(f"{version.name}_part") for version in versions]

@@ -1,8 +1,8 @@
-"""Names in C++ of types that differ between a kernel's instances: template parameters, and what follows from them.
+"""C++ names of types that differ between a kernel's instances: template parameters, and types derived from them.
 
-``T`` is the type of the key's elements, as it is stored. Numbers are computed in ``C``, float for half types. Where the
-elements of other arrays are of other types, those are named after the first such array, ``Y`` after ``y``, and the
-header defines each in terms of T: ``y_t<T>``.
+``T`` is the type of the key's elements in memory. Numbers are computed in ``C``, which is float for half types. If
+elements of other arrays have other types, these are named after the first such array, ``Y`` after ``y``, and the header
+defines each in terms of T: ``y_t<T>``.
 """
 
 from __future__ import annotations
@@ -19,17 +19,15 @@ from trifold.draft.tree import Type
 
 
 def element_name(dtype: torch.dtype) -> str:
-    """C++'s type of an element."""
+    """The C++ type of an element."""
     halves = {torch.float16: "__half", torch.bfloat16: "__nv_bfloat16"}
     return halves[dtype] if dtype in halves else cpp.NAMES[v.computed((dtype,))[0]]
 
 
 @dataclass
 class TypeNames:
-    """``key``: the dtypes that T stands for; of one dtype there is nothing to name.
-
-    ``meanings`` has, for each name but T, what it is in terms of others; ``definitions`` the header's templates.
-    """
+    """``key``: the dtypes that T represents; for a single one, no name is needed. ``meanings`` has the definition of
+    each name other than T in terms of others; ``definitions`` the header's templates."""
 
     key: v.Dtypes = ()
     of_numbers: dict[Type, str] = field(default_factory=dict)
@@ -53,7 +51,7 @@ class TypeNames:
         return f"trifold::{'compute_t' if floating else 'number_t'}<{name}>"
 
     def name_elements(self, dtypes: v.Dtypes, array: str) -> None:
-        """Names of an array's elements, and of the numbers that they are computed as."""
+        """Names for the type of an array's elements, and for the type in which they are computed."""
         computed = v.computed(dtypes)
         if len(dtypes) != len(self.key) or len(set(dtypes)) == 1 or dtypes in self.of_elements:
             return
@@ -69,7 +67,7 @@ class TypeNames:
             self.of_numbers[computed] = name
 
     def of_number(self, kind: Type) -> str | None:
-        """The name of a type that numbers have; None: it has none."""
+        """The name of a type of numbers; None: it has none."""
         plain = all(isinstance(each, types.Integer | types.Float) and each in cpp.NAMES for each in kind)
         if kind not in self.of_numbers and plain and len(kind) == len(self.key) and types.float16 not in kind:
             self.of_numbers[kind] = self._define("Number", [cpp.NAMES[each] for each in kind])
@@ -88,7 +86,7 @@ class TypeNames:
         return own
 
     def _chosen(self, wanted: list[str]) -> str:
-        """An expression in T of types, one for each dtype of the key."""
+        """An expression in T for these types, one for each dtype of the key."""
         whole = self._plain(wanted, range(len(self.key)))
         if whole is not None:
             return whole
@@ -106,7 +104,7 @@ class TypeNames:
         return text
 
     def _plain(self, wanted: list[str], places: range | list[int]) -> str | None:
-        """The same without a condition, for some of the key's dtypes; None: there is no such expression."""
+        """The same without a condition, for some of the key's dtypes; None: there is none."""
         own = {wanted[n] for n in places}
         if len(own) == 1:
             return own.pop()
@@ -118,10 +116,8 @@ class TypeNames:
     # --------------------------------------------------------------------------------------------- templates
 
     def parameters(self, used: set[str], is_kernel: bool) -> tuple[list[str], dict[str, str]]:
-        """The template parameters of a function that uses these names, and what its other names are.
-
-        A kernel's is T, from which all others follow; or C, if it uses nothing else.
-        """
+        """The template parameters of a function that uses these names, and the definitions of the other names. A
+        kernel's parameter is T, from which all others are derived; or C, if it uses nothing else."""
         used = used | ({"T"} if is_kernel and used - {"C"} else set())
         derived: dict[str, str] = {}
         for name in self.order:
@@ -131,7 +127,7 @@ class TypeNames:
         return [name for name in self.order if name in used and name not in derived], derived
 
     def _derived(self, name: str, used: set[str]) -> str | None:
-        """What a name means in terms of other names that are used."""
+        """The definition of a name in terms of other names that are used."""
         if name == "T":
             return None
         text = self.meanings[name]
@@ -145,7 +141,7 @@ class TypeNames:
 
 
 def replaced(text: str, meanings: dict[str, str]) -> str:
-    """A type's text with what each of these names means in place of the name."""
+    """A type's text, with each of these names replaced by its definition."""
     for name, meaning in reversed(meanings.items()):
         text = re.sub(rf"\b{name}\b", meaning, text)
     return text

@@ -1,4 +1,4 @@
-"""NumPy's functions of numbers (ufuncs), as Numba's CUDA targets have them: numba-cuda has more than Numba itself."""
+"""NumPy's functions of numbers (ufuncs) that Numba's CUDA targets support; numba-cuda supports more than Numba."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numba import types
 from numba.core.typing import signature
 from numba.np import numpy_support
 
-#: By what NumPy calls them; those of floats, as C++ calls them.
+#: By NumPy's names: those of floats, with their C++ names.
 OF_FLOATS: dict[Any, str] = {
     np.arccos: "acos", np.arccosh: "acosh", np.arcsin: "asin", np.arcsinh: "asinh", np.arctan: "atan",
     np.arctan2: "atan2", np.arctanh: "atanh", np.cbrt: "cbrt", np.copysign: "copysign", np.cos: "cos",
@@ -19,7 +19,7 @@ OF_FLOATS: dict[Any, str] = {
     np.sinh: "sinh", np.sqrt: "sqrt", np.tan: "tan", np.tanh: "tanh",
 }  # fmt: skip
 
-#: Those that are other functions, or none at all, of integers: for floats, and for integers.
+#: By NumPy's names: those that are other functions for integers, or none. For floats, and for integers.
 OF_NUMBERS: dict[Any, tuple[str, str]] = {
     np.absolute: ("fabs", "abs"),
     np.ceil: ("ceil", ""),
@@ -34,7 +34,7 @@ OF_NUMBERS: dict[Any, tuple[str, str]] = {
     np.square: ("trifold::power<2>", "trifold::power<2>"),
 }
 
-#: Those that are operators of C++.
+#: Those that are operators in C++.
 OF_SIGNS: dict[Any, str] = {np.bitwise_and: "&", np.bitwise_or: "|", np.bitwise_xor: "^"}
 
 OF_TESTS: dict[Any, str] = {np.isfinite: "isfinite", np.isinf: "isinf", np.isnan: "isnan"}

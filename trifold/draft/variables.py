@@ -1,4 +1,4 @@
-"""C++'s variables for Python's: one for all versions that meet, declared where all its uses see it."""
+"""C++ variables for Python's: one for all versions that meet, declared where all its uses are in scope."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trifold.draft.cpp import fits, limits
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Interval, Type
 
-Path = tuple[tuple[int, int], ...]  # from the function's body inwards: a list of statements, and a place in it
+Path = tuple[tuple[int, int], ...]  # from the function's body inwards: a list of statements, and an index in it
 
 KEYWORDS = frozenset(
     """
@@ -32,12 +32,12 @@ class Variable:
     type: Type  # in C++
     versions: list[t.Version]
     interval: Interval | None = None
-    home: tuple[int, ...] = ()  # the lists of statements around its declaration
-    before: t.Stmt | None = None  # the statement that it is declared at, or before
+    home: tuple[int, ...] = ()  # the enclosing lists of statements of its declaration
+    before: t.Stmt | None = None  # the statement at which, or before which, it is declared
     is_parameter: bool = False
     of_loop: bool = False  # declared by a for statement
     assignments: int = 0
-    starts: bool = False  # that statement gives it its first value
+    starts: bool = False  # that statement initialises it
 
 
 @dataclass(eq=False)
@@ -48,7 +48,7 @@ class Variables:
 
 
 def choose_variables(function: t.Function, taken: set[str]) -> Variables:
-    """Assign each version that is read its variable. ``taken``: names that C++ needs for other things."""
+    """Assign a variable to each version that is read. ``taken``: names that C++ uses otherwise."""
     chosen = Variables(function)
     places = _Places(function)
     groups = _meeting(function)
@@ -58,7 +58,7 @@ def choose_variables(function: t.Function, taken: set[str]) -> Variables:
         others = named.setdefault(versions[0].name, [])
         if not variable.of_loop:
             related = [o for o in others if not o.of_loop and _related(o.home, variable.home)]
-            # No two values of one name are needed at once.
+            # Two values of one name are never needed at the same time.
             same = next((o for o in related if o.type == variable.type and not _is_array(o.type)), None)
             if same is not None:
                 same.versions += variable.versions
@@ -89,13 +89,13 @@ def _is_array(kind: Type) -> bool:
 
 
 def _related(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-    """One is within the other."""
+    """Whether one of the two contains the other."""
     least = min(len(a), len(b))
     return a[:least] == b[:least]
 
 
 def _meeting(function: t.Function) -> list[list[t.Version]]:
-    """The versions that share a variable: those that meet at a join that is read."""
+    """The groups of versions that share a variable: those that meet at a join that is read."""
     parent: dict[t.Version, t.Version] = {}
 
     def root(version: t.Version) -> t.Version:
@@ -116,7 +116,7 @@ def _meeting(function: t.Function) -> list[list[t.Version]]:
 
 
 def _require_type(join: t.Version, source: t.Version) -> None:
-    """A variable of a wider type holds what is assigned; one that is also read in its own type would lose that."""
+    """A variable of a wider type can hold the assigned value, but must not be read in the value's own type."""
     if source.type == join.type or source.type is None or join.type is None:
         return
     if all(_holds(wide, narrow, None) for wide, narrow in zip(join.type, source.type, strict=True)):
@@ -127,7 +127,7 @@ def _require_type(join: t.Version, source: t.Version) -> None:
 
 def _variable(versions: list[t.Version], places: _Places) -> Variable:
     joined = [version for version in versions if version.is_join and version.is_read]
-    # What meets is of the type of the last join: Numba unifies types as they meet.
+    # What meets has the type of the last join: Numba unifies types as they meet.
     kinds = {version.type for version in joined} or {versions[0].type}
     if len(kinds) > 1:
         kinds = _widest(joined)
@@ -160,7 +160,7 @@ def _variable(versions: list[t.Version], places: _Places) -> Variable:
 
 
 def _widest(joined: list[t.Version]) -> set[Type | None]:
-    """The one of the types of these versions that holds every value of all others; all, if none does."""
+    """The one of these versions' types that has every value of all others; all types, if none does."""
     kinds = {version.type for version in joined}
     for wide in kinds:
         pairs = [(zip(wide or (), version.type or (), strict=True), version.interval) for version in joined]
@@ -170,7 +170,7 @@ def _widest(joined: list[t.Version]) -> set[Type | None]:
 
 
 def _holds(wide: types.Type, narrow: types.Type, interval: Interval | None) -> bool:
-    """A variable of the wide type holds each value of the narrow one."""
+    """Whether a variable of the wide type has each value of the narrow one."""
     if wide == narrow:
         return True
     if isinstance(wide, types.Array) and isinstance(narrow, types.Array):
@@ -214,14 +214,14 @@ def _settle(variable: Variable, places: _Places) -> None:
 
 
 def narrowed(kind: Type, interval: Interval | None) -> Type:
-    """int64 as int, where each of its values is one."""
+    """int instead of int64, if it has all of the values."""
     if all(each in (types.int64, types.uint64) for each in kind) and fits(interval, types.int32):
         return (types.int32,) * len(kind)
     return kind
 
 
 class _Places:
-    """Where each version is assigned and read."""
+    """The places where each version is assigned and read."""
 
     def __init__(self, function: t.Function) -> None:
         self.of: dict[t.Version, list[Path]] = {}
@@ -271,7 +271,7 @@ class _Places:
         return (version, path) in self.definitions
 
     def assigned_in(self, version: t.Version) -> bool:
-        """Whether a loop's variable is also assigned within the loop, or lives on."""
+        """Whether a loop's variable is also assigned within the loop, or used after it."""
         return self._assigned[version]
 
 

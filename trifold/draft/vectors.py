@@ -13,19 +13,19 @@ _NUMBERS = {
     types.float64: "double",
 }  # fmt: skip
 
-#: In C++, by Numba's types.
+#: C++ names, by Numba's types.
 NAMES: dict[Any, str] = {
     each: f"{_NUMBERS[each.base_type]}{each.num_elements}"
     for each in vector_types.values()
     if each.base_type in _NUMBERS
 }
 
-#: What makes a vector: of what kernels call, the name in C++.
+#: Functions that make a vector, with their C++ names.
 MAKERS: dict[Any, str] = {each.user_facing_object: f"make_{name}" for each, name in NAMES.items()}
 
 
 def member_type(kind: types.Type, name: str) -> types.Type | None:
-    """The type of x, y, z or w of a vector; None: it is none, or has no such part."""
+    """The type of a vector's x, y, z or w; None: it is not a vector, or lacks that part."""
     if not isinstance(kind, VectorType) or name not in kind.attr_names:
         return None
     base: types.Type = kind.base_type

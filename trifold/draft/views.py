@@ -1,4 +1,4 @@
-"""Arrays and their parts: addresses of elements, and views, which keep some of an array's dimensions."""
+"""Arrays and parts of them: addresses of elements, and views, which keep some of an array's dimensions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEW_ARRAYS = (cuda.shared.array, cuda.local.array)
 
 
 class Views:
-    """Mixed into :class:`trifold.draft.expressions.Expressions`."""
+    """A base class of :class:`trifold.draft.expressions.Expressions`."""
 
     module: Module
     numbers: Arithmetic
@@ -90,7 +90,7 @@ class Views:
         return Array(pointer, 1, describe, space="shared", bounded=False)
 
     def transposed(self, array: Array) -> Array:
-        """Its dimensions in the opposite order."""
+        """The array with its dimensions reversed."""
         if array.dimensions < 2:
             return array
         last = array.dimensions - 1
@@ -171,7 +171,7 @@ class Views:
         return describe
 
     def _length(self, whole: cpp.Expr, part: t.Slice, start: cpp.Expr | None) -> cpp.Expr:
-        """Of a slice, as Python clips it."""
+        """The length of a slice, with Python's clipping."""
         if part.is_whole:
             return whole
         int64 = self.each(types.int64)
@@ -193,7 +193,7 @@ class Views:
         return self.numbers.combine("*", left, right, self.each(types.int64), _times(left.interval, right.interval))
 
     def _sum(self, left: cpp.Expr, right: cpp.Expr) -> cpp.Expr:
-        """Of two offsets."""
+        """The sum of two offsets."""
         if isinstance(left, cpp.Literal) and isinstance(right, cpp.Literal):
             return self._whole(int(left.value + right.value))
         return self.numbers.combine("+", left, right, self.each(types.int64), _plus(left.interval, right.interval))
@@ -210,14 +210,14 @@ class Views:
     # --------------------------------------------------------------------------------------------- elements
 
     def _start(self, base: Array, dimension: int, part: t.Slice) -> cpp.Expr | None:
-        """Where a slice begins, as Python counts and clips it; None: at 0."""
+        """The start of a slice, with Python's counting and clipping; None: 0."""
         if part.start is None:
             return None
         start, int64 = self.value(part.start), self.each(types.int64)
         known = part.start.interval
         if known is not None and known[0] >= 0:
             return start
-        if not base.bounded:  # as every index of dynamic shared memory, it must not be negative
+        if not base.bounded:  # like every index into dynamic shared memory, it must not be negative
             if known is not None and known[1] < 0:
                 self._refuse_from_end(part.start)
             return start
@@ -244,7 +244,7 @@ class Views:
         return pointer if offset is None else cpp.Infix("+", pointer, offset)
 
     def offset_of(self, array: Array, indices: list[cpp.Expr | None]) -> cpp.Expr | None:
-        """The distance of an element from the first one."""
+        """The offset of an element from the first one."""
         total: cpp.Expr | None = None
         for dimension, value in enumerate(indices):
             if value is None:
@@ -279,7 +279,7 @@ class Views:
         return self.numbers.convert(value, self.each(types.int32)) if value.type == self.each(types.boolean) else value
 
     def element(self, base: t.Expr, indices: list[t.Expr], access: str) -> tuple[cpp.Expr, Array]:
-        """An element of an array, as it is stored. ``access``: read, write, update (both) or atomic."""
+        """An element of an array, in its type in memory. ``access``: read, write, update (both) or atomic."""
         array = self.array(base)
         if len(indices) == 1 and isinstance(indices[0], t.TupleOf):
             indices = list(indices[0].elements)
@@ -295,13 +295,13 @@ class Views:
         offset = self.offset_of(array, list(indices))
         assert offset is not None
         match array.pointer:
-            case cpp.Infix(operator="+", left=pointer, right=start):  # of a view that has no name
+            case cpp.Infix(operator="+", left=pointer, right=start):  # of a view without a name
                 zero = isinstance(offset, cpp.Literal) and offset.value == 0
                 return cpp.Index(pointer, (start if zero else self._sum(start, offset),))
         return cpp.Index(array.pointer, (offset,))
 
     def _simulated(self, array: Array, indices: list[cpp.Expr | None], access: str) -> cpp.Expr:
-        """The address of an element, by trifold/simulated.cuh."""
+        """The address of an element, computed by trifold/simulated.cuh."""
         along = []
         for dimension, index in enumerate(indices):
             if index is None:
@@ -317,7 +317,7 @@ class Views:
 
 
 def _name_of(pointer: cpp.Expr) -> str:
-    """What the kernel calls an array, or the one that it is a part of."""
+    """The kernel's name for an array, or for the one that contains it."""
     match pointer:
         case cpp.Infix(left=inner) | cpp.Prefix(operand=inner) | cpp.Index(base=inner):
             return _name_of(inner)
@@ -329,7 +329,7 @@ def _name_of(pointer: cpp.Expr) -> str:
 
 
 def _complete(expression: t.Item, dimensions: int) -> list[t.Expr]:
-    """The indices, and those that keep whole dimensions where fewer are written."""
+    """The indices, completed with those that keep whole dimensions."""
     indices = expression.indices
     if len(indices) == 1 and isinstance(indices[0], t.TupleOf):
         indices = list(indices[0].elements)

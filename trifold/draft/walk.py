@@ -1,4 +1,4 @@
-"""Walks over the C++ tree."""
+"""Traversal of the C++ tree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trifold.draft.tree import names_of_fields
 
 
 def walk(node: cpp.Expr | cpp.Stmt) -> Iterator[cpp.Expr | cpp.Stmt]:
-    """It, and all expressions and statements in it."""
+    """The node, and all expressions and statements within it."""
     yield node
     for name in names_of_fields(node):
         value = getattr(node, name)
@@ -21,7 +21,7 @@ def walk(node: cpp.Expr | cpp.Stmt) -> Iterator[cpp.Expr | cpp.Stmt]:
 
 
 def flat(body: Iterable[cpp.Stmt]) -> Iterator[cpp.Stmt]:
-    """The statements of a list, and those that stand in place of one."""
+    """The statements of a list, with each group replaced by its statements."""
     for each in body:
         if isinstance(each, cpp.Several):
             yield from flat(each.body)
@@ -35,7 +35,7 @@ def bodies(each: cpp.Stmt) -> list[list[cpp.Stmt]]:
 
 
 def names(node: cpp.Expr | cpp.Stmt) -> set[str]:
-    """What it reads or assigns: threadIdx for threadIdx.x; not what it declares."""
+    """The names that it reads or assigns: threadIdx for threadIdx.x; without those that it declares."""
     texts = [each.text for each in walk(node) if isinstance(each, cpp.Name) and not each.text.startswith('"')]
     return {text.partition(".")[0] for text in texts}
 
@@ -46,7 +46,7 @@ def assigned_names(node: cpp.Stmt) -> set[str]:
 
 
 def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy in which each expression and statement is what ``change`` makes of it, the innermost ones first."""
+    """A copy in which ``change`` is applied to each expression and statement, the innermost first."""
     if isinstance(node, (list, tuple)):
         return type(node)(rebuilt(each, change) for each in node)
     if not isinstance(node, (cpp.Expr, cpp.Stmt)):

@@ -1,10 +1,10 @@
 """An op's schema, fakes and gradient, ``ports/OP.py``, from the launch functions of its prototype.
 
-- **Schema**: what a launch function's annotations say; arguments that it passes to :func:`trifold.prototype.output` are
+- **Schema**: from the annotations of a launch function; arguments that it passes to :func:`trifold.prototype.output` are
   written.
-- **Fake**: those of its statements that its results are made of, without checks and launches.
-- **Gradient**: of a function named ``OP_backward`` whose names say it: parameters ``grad`` or ``grad_<result>`` are the
-  upstream gradients, others are saved, by the names that they have in the forward function; results are named
+- **Fake**: the statements on which its results depend, without checks and launches.
+- **Gradient**: from a function named ``OP_backward``, by its names: parameters ``grad`` or ``grad_<result>`` are the
+  upstream gradients, other parameters are saved tensors, named as in the forward function; results are named
   ``grad_<argument>``.
 """
 
@@ -45,7 +45,7 @@ _WIDTH = 110
 
 @dataclass(frozen=True)
 class DraftedPort:
-    """The text of ``ports/OP.py``, and what its author has to add."""
+    """The text of ``ports/OP.py``, and what its author must add."""
 
     text: str
     remarks: tuple[str, ...] = ()
@@ -58,7 +58,8 @@ def draft_port(module: ModuleType, op: str) -> DraftedPort:
         module: the op's prototype, with functions named as its operators: ``OP``, ``OP_backward`` and such.
 
     Raises:
-        DraftError: an annotation is no type of a schema, or what a result's shape is made of cannot stand in a port.
+        DraftError: an annotation is not a type of a schema, or a result's shape depends on something that a port cannot
+            contain.
         PrototypeError: the prototype has no launch function of the op's name.
     """
     launches = [_Launch(function) for function in launch_functions(module, op)]
@@ -92,7 +93,7 @@ def draft_port(module: ModuleType, op: str) -> DraftedPort:
 
 
 class _Launch:
-    """A launch function as written, and what its annotations say."""
+    """A launch function's source and annotations."""
 
     def __init__(self, function: FunctionType) -> None:
         self.function = function
@@ -130,7 +131,7 @@ class _Launch:
         return ("Tensor",) * len(parts)
 
     def _result_names(self) -> tuple[str, ...]:
-        """Of the last return; "" for what is no variable."""
+        """The names of the last return's values; "" for a value that is not a variable."""
         returns = [node for node in ast.walk(self.tree) if isinstance(node, ast.Return) and node.value is not None]
         if not returns:
             return ()
@@ -139,7 +140,7 @@ class _Launch:
         return tuple(part.id if isinstance(part, ast.Name) else "" for part in parts)
 
     def _written(self) -> tuple[str, ...]:
-        """Arguments that are passed to output(), or a view of which is: ``output(rows(x))``."""
+        """Arguments that are passed to output(), directly or as a view: ``output(rows(x))``."""
         outputs = set()
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Call) and self._global(node.func) is trifold.prototype.output:
@@ -162,7 +163,7 @@ class _Launch:
 
 
 def _viewed(node: ast.expr) -> ast.expr | None:
-    """What an expression is a view of: x of rows(x), x[0], x.view(-1) and x.T."""
+    """The expression of which this one is a view: x of rows(x), x[0], x.view(-1) and x.T."""
     match node:
         case ast.Subscript(value=inner) | ast.Call(func=ast.Attribute(value=inner)) | ast.Attribute(value=inner):
             return inner
@@ -180,7 +181,7 @@ def _defined(launch: _Launch, fake: str) -> str:
 
 
 class _Names:
-    """What the functions of a port refer to: imports, and what is copied from the prototype."""
+    """The names that a port's functions use: imports, and functions copied from the prototype."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -190,13 +191,13 @@ class _Names:
         self.copied: list[str] = []
 
     def fake(self, launch: _Launch) -> str:
-        """The fake of an operator as an expression; a function that it names is copied."""
+        """The fake of an operator as an expression; functions that it calls are copied."""
         if not launch.results:
             return "lambda *_: None"
         if not launch.result_names:
             raise DraftError(launch.place(launch.tree), f"{launch.name} has a result, and no return")
         body = without_equal_returns(what_results_need(launch.tree.body, set()))
-        body = what_results_need(body, set())  # without what the removed conditions needed
+        body = what_results_need(body, set())  # without statements that only the removed conditions used
         expression = self._one_expression(body)
         if expression is not None:
             self._provide(launch, read_names([expression]) - set(launch.parameters))
@@ -215,7 +216,7 @@ class _Names:
 
     @staticmethod
     def _one_expression(body: Sequence[ast.stmt]) -> ast.expr | None:
-        """What is returned, where each variable stands for one expression and is used once."""
+        """The returned expression, with each variable replaced by its value, if it is used once."""
         *before, last = body
         if not isinstance(last, ast.Return) or last.value is None:
             return None
@@ -266,7 +267,7 @@ class _Names:
             )
 
     def _provide_helper(self, launch: _Launch, helper: FunctionType) -> None:
-        """A function of the prototype; of one that launches or checks, what its result is made of."""
+        """Copy a function of the prototype; one that launches or checks is reduced to what its result depends on."""
         tree, _ = function_tree(helper)
         parameters = set(inspect.signature(helper).parameters)
         names = read_names([tree]) - assigned_names([tree]) - parameters
@@ -290,14 +291,14 @@ class _Names:
 
 
 def _function(name: str, like: ast.FunctionDef, body: list[ast.stmt]) -> str:
-    """A function with another body."""
+    """A function like another, with another body."""
     written = ast.unparse(ast.fix_missing_locations(ast.Module(body, [])))
     returned = "" if like.returns is None else ast.unparse(like.returns)
     return f"{_signature(name, like.args, returned)}\n{textwrap.indent(written, '    ')}"
 
 
 def _is_of_prototypes(value: Any) -> bool:
-    """What a port cannot have: functions of trifold.prototype that trifold.port lacks."""
+    """Whether a port cannot have it: a function of trifold.prototype that trifold.port lacks."""
     own, name = getattr(value, "__module__", None) or "", getattr(value, "__name__", "")
     return own.startswith("trifold.prototype") and not hasattr(trifold.port, name)
 
@@ -314,7 +315,7 @@ def _is_literal(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Gradient:
-    """``without``: the tensors among the operator's arguments that get no gradient."""
+    """``without``: the operator's tensor arguments that get no gradient."""
 
     autograd: str
     functions: tuple[str, ...]
@@ -323,7 +324,7 @@ class _Gradient:
 
 @dataclass
 class _Saved:
-    """What backward takes beside upstream gradients."""
+    """What backward has as arguments besides upstream gradients."""
 
     tensors: list[str] = field(default_factory=list)
     constants: list[str] = field(default_factory=list)
@@ -335,7 +336,7 @@ class _Saved:
 
 
 def _gradient(module: ModuleType, forward: _Launch, backward: _Launch) -> _Gradient | str:
-    """The gradient; or why names do not say it."""
+    """The gradient, or the reason why the names do not define it."""
     upstream = [name for name in backward.parameters if name == "grad" or name.startswith("grad_")]
     single = len(_returned(module, forward)) == 1
     places: dict[int, str] = {}
@@ -437,8 +438,10 @@ def _parameters_of_reference(module: ModuleType, forward: _Launch) -> list[str]:
 
 
 def _called(module: ModuleType, forward: _Launch, without: Sequence[str]) -> str:
-    """The op's own function: with the reference's parameters, if they are the operator's. A gradient of the arguments
-    ``without`` one is refused: it must not be taken for 0."""
+    """The op's public function, with the reference's parameters if they are the operator's.
+
+    It refuses a gradient of the arguments ``without`` one, which would otherwise be taken for 0.
+    """
     reference = getattr(module, "reference", None)
     source = forward.tree.args
     if reference is not None and _parameters_of_reference(module, forward) == list(forward.parameters):
@@ -464,7 +467,7 @@ def _called(module: ModuleType, forward: _Launch, without: Sequence[str]) -> str
 
 
 def _signature(name: str, arguments: ast.arguments, returned: str) -> str:
-    """The first line of a function, or its first lines."""
+    """The head of a function, in one or several lines."""
     defaults = [None] * (len(arguments.args) - len(arguments.defaults)) + list(arguments.defaults)
     written = [
         ast.unparse(each) + ("" if default is None else f" = {ast.unparse(default)}")
