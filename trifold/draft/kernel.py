@@ -80,8 +80,8 @@ def draft_kernels(
     simulated: bool = False,
     ranges: Mapping[str, Interval] | None = None,
 ) -> list[DraftedKernel]:
-    """Write several kernels, each with its argument types, into one text, which all results have. As
-    :func:`draft_kernel` otherwise."""
+    """Write several kernels, each with its argument types, into one text, which all results share. Otherwise as
+    :func:`draft_kernel`."""
     module = Module(Arithmetic(TypeNames()), 1, simulated)
     entries = []
     for kernel, argument_types in kernels:

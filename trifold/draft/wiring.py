@@ -1,6 +1,6 @@
 """An op's schema, fakes and gradient, ``ports/OP.py``, from the launch functions of its prototype.
 
-- **Schema**: from the annotations of a launch function; arguments that it passes to :func:`trifold.prototype.output` are
+- **Schema**: from the annotations of a launch function; arguments passed to :func:`trifold.prototype.output` are
   written.
 - **Fake**: the statements on which its results depend, without checks and launches.
 - **Gradient**: from a function named ``OP_backward``, by its names: parameters ``grad`` or ``grad_<result>`` are the
