@@ -1,3 +1,3 @@
-// CUDA's header of this name, for g++: cuRAND's host API is not there on the CPU, but programs for the device include
-// this, too.
+// CUDA's header of this name, for g++. cuRAND's host API is not available on the CPU, but programs that use its device
+// API include this header, too.
 #pragma once

@@ -1,4 +1,4 @@
-// Addresses of shared memory, which CUDA has in 32 bits beside pointers. (The names are those of nvcc's
+// 32-bit addresses of shared memory, which CUDA has in addition to pointers. (The names are those of nvcc's
 // sm_20_intrinsics.h and sm_70_rt.h; PTX ISA, "Generic Addressing".)
 #pragma once
 

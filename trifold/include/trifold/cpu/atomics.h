@@ -1,4 +1,5 @@
-// Atomics, of the types that CUDA has. Always inlined: in a checked port, the access is a line's of the kernel.
+// Atomics, for the types that CUDA has. Always inlined, so that in a checked port the access is at a line of the
+// kernel.
 #pragma once
 
 #include <trifold/cpu.h>
@@ -10,7 +11,7 @@
 
 namespace trifold::host {
 
-// Replaces *p by f(*p), as one atomic; returns what was there.
+// Replaces *p by f(*p), as one atomic; returns the old value.
 template <Scope scope, class T, class F>
 __forceinline__ T update(T* p, F f) {
   if constexpr (checked) {
@@ -66,7 +67,7 @@ __forceinline__ T compare_and_swap(T* p, T expected, T value) {
 
 }  // namespace trifold::host
 
-// Each has forms for the scope of a block and of the system; they do the same here; the checks distinguish them.
+// Each has a form for block scope and one for system scope. They behave the same here; the checks distinguish them.
 #define TRIFOLD_ATOMIC_FORM(name, scope, types, expression)                                                           \
   template <trifold::host::types T>                                                                                   \
   __forceinline__ T name(T* p, trifold::host::Same<T> value) {                                                        \
@@ -86,7 +87,7 @@ TRIFOLD_ATOMIC(atomicAnd, has_atomic_bits, old& value)
 TRIFOLD_ATOMIC(atomicOr, has_atomic_bits, old | value)
 TRIFOLD_ATOMIC(atomicXor, has_atomic_bits, old ^ value)
 TRIFOLD_ATOMIC(atomicExch, exchanges_atomically, (static_cast<void>(old), value))
-// Count up to `value`, then from 0 again; and down, from `value` again.
+// Count up to `value` and restart at 0; and down to 0 and restart at `value`.
 TRIFOLD_ATOMIC(atomicInc, counts_atomically, old >= value ? 0 : old + 1)
 TRIFOLD_ATOMIC(atomicDec, counts_atomically, old == 0 || old > value ? value : old - 1)
 #undef TRIFOLD_ATOMIC
@@ -102,7 +103,7 @@ TRIFOLD_SWAP(atomicCAS_block, block)
 TRIFOLD_SWAP(atomicCAS_system, system)
 #undef TRIFOLD_SWAP
 
-// Each element is an atomic of its own.
+// Each element is a separate atomic.
 __forceinline__ float2 atomicAdd(float2* p, float2 value) {
   return {atomicAdd(&p->x, value.x), atomicAdd(&p->y, value.y)};
 }

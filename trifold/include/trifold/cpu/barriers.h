@@ -1,4 +1,4 @@
-// What the threads of a block do together, and fences.
+// Barriers of a block's threads, and fences.
 #pragma once
 
 #include <trifold/cpu.h>
@@ -10,8 +10,8 @@ __forceinline__ unsigned threads_of_block() {
   return blockDim.x * blockDim.y * blockDim.z;
 }
 
-// A barrier by its number, for as many threads, some of which may only arrive; number 0 of the whole block is
-// __syncthreads(). Returns how many predicates are true, to those that wait.
+// A barrier by its number, for this many threads, some of which may only arrive; number 0 of the whole block is
+// __syncthreads(). Returns the number of true predicates, to threads that wait.
 inline unsigned wait_at_numbered_barrier(Wait operation, unsigned number, unsigned threads, bool predicate, Line line) {
   const unsigned all = threads_of_block();
   if (number == 0 && threads == all && operation == Wait::named_barrier)
@@ -35,7 +35,7 @@ inline void __barrier_sync_count(unsigned number, unsigned threads, trifold::hos
   wait_at_numbered_barrier(Wait::named_barrier, number, threads, false, line);
 }
 
-// Launches run one after the other, so that these matter to the checks alone.
+// Launches run one after the other, so only the checks use these.
 inline void cudaGridDependencySynchronize() {
   if constexpr (trifold::host::checked) trifold::host::wait_for_earlier_grid();
 }

@@ -1,4 +1,4 @@
-// Values as bits, for what passes them on without knowing their types.
+// Values as bits, for code that passes them on without knowing their types.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 
 namespace trifold::host {
 
-// An unsigned integer of so many bytes.
+// An unsigned integer of this many bytes.
 template <size_t bytes>
 using Word =
     std::conditional_t<bytes == 1, uint8_t,
                        std::conditional_t<bytes == 2, uint16_t, std::conditional_t<bytes == 4, uint32_t, uint64_t>>>;
 
-// Where the size is an integer's, by a cast: with checks, memcpy is a call that is looked at.
+// A cast if the size is an integer's: with checks, memcpy is a call that is checked.
 template <class T>
 constexpr bool is_of_a_word = sizeof(T) == sizeof(Word<sizeof(T)>);
 

@@ -1,5 +1,5 @@
-// CUDA graphs as recorded operations: what a stream is told to do, or a graph is given node by node, and how it runs
-// (CUDA C++ Programming Guide, "CUDA Graphs"). runtime_graphs.h has CUDA's own names for it.
+// CUDA graphs: the operations that are captured from streams or added node by node, and their execution (CUDA C++
+// Programming Guide, "CUDA Graphs"). runtime_graphs.h has CUDA's names.
 #pragma once
 
 #include <trifold/cpu/program.h>
@@ -27,7 +27,7 @@ enum cudaStreamCaptureMode {
   cudaStreamCaptureModeRelaxed = 2,
 };
 
-// A node of a graph. `origin`: in a copy of a graph, the node that it is a copy of.
+// A node of a graph. `origin`: in a copy of a graph, the original of the node.
 struct CUgraphNode_st {
   cudaGraphNodeType type;
   std::function<cudaError_t()> run;
@@ -43,7 +43,7 @@ struct CUgraph_st {
     nodes.push_back(std::make_unique<CUgraphNode_st>(CUgraphNode_st{type, std::move(run), std::move(after)}));
     return nodes.back().get();
   }
-  // The node here that is a copy of that one; null: there is none.
+  // The node in this graph that is a copy of `node`; null: there is none.
   cudaGraphNode_t copy_of(const CUgraphNode_st* node) const {
     for (const auto& each : nodes)
       if (each->origin == node) return each.get();
@@ -56,13 +56,13 @@ struct CUgraph_st {
       for (const cudaGraphNode_t before : nodes[i]->after) made->nodes[i]->after.push_back(made->copy_of(before));
     return made;
   }
-  // Whether some node depends on that one.
+  // Whether some node depends on this one.
   bool is_needed(const CUgraphNode_st* node) const {
     return std::any_of(nodes.begin(), nodes.end(), [&](const auto& each) {
       return std::find(each->after.begin(), each->after.end(), node) != each->after.end();
     });
   }
-  // Whether the nodes of both were made in the same order with the same dependencies.
+  // Whether the nodes of both graphs were added in the same order with the same dependencies.
   bool has_shape_of(const CUgraph_st& other) const {
     const auto number = [](const CUgraph_st& graph, const CUgraphNode_st* node) {
       return std::find_if(graph.nodes.begin(), graph.nodes.end(),
@@ -75,8 +75,8 @@ struct CUgraph_st {
                             [&](auto* before, auto* its) { return number(*this, before) == number(other, its); });
         });
   }
-  // The nodes, each after those that it depends on; choose(n) is one of n that may come next. Fewer than there are:
-  // some depend on each other in a circle.
+  // The nodes, each after those on which it depends; choose(n) selects one of n that may be next. The list is
+  // incomplete if dependencies are circular.
   template <class Choose>
   std::vector<cudaGraphNode_t> order(const Choose& choose) const {
     std::vector<cudaGraphNode_t> done, ready;
@@ -95,7 +95,7 @@ using cudaGraph_t = CUgraph_st*;
 
 namespace trifold::host {
 
-// What streams have been told since cudaStreamBeginCapture.
+// The operations of streams since cudaStreamBeginCapture.
 struct Capture {
   CUgraph_st graph{};
   cudaStream_t origin;
@@ -109,7 +109,7 @@ inline cudaError_t to_cuda(Error error) {
   return static_cast<cudaError_t>(error);
 }
 
-// Whether a handle is a stream of the program's own, and not one of the default streams.
+// Whether a handle is a stream that the program created, and not one of the default streams.
 inline bool is_own(cudaStream_t stream) {
   return stream != nullptr && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
 }
@@ -122,7 +122,7 @@ inline void join_capture(cudaStream_t stream, const std::shared_ptr<Capture>& ca
   stream->last.clear();
   captured_streams.push_back(stream);
 }
-// Its streams do again what they are told. Returns the last nodes of the one that it began in.
+// Its streams execute operations again. Returns the last nodes of the stream in which the capture began.
 inline std::vector<cudaGraphNode_t> end_capture(const std::shared_ptr<Capture>& capture) {
   captures.erase(std::find(captures.begin(), captures.end(), capture));
   std::vector<cudaGraphNode_t> last = std::move(capture->origin->last);
@@ -134,12 +134,12 @@ inline std::vector<cudaGraphNode_t> end_capture(const std::shared_ptr<Capture>& 
   return last;
 }
 
-// A call that must not be made while streams are captured: the captures are lost.
+// For a call that must not be made while streams are captured: invalidates the captures.
 inline cudaError_t spoil_captures(const char* why, cudaError_t error, Line line) {
   for (const auto& capture : captures) capture->valid = false;
   return to_cuda(refuse_call(why, static_cast<Error>(error), line));
 }
-// For a call that waits for the device, or may: it fails while a stream is captured.
+// For a call that waits, or may wait, for the device: it fails while a stream is captured.
 inline cudaError_t require_no_capture(Line line) {
   const bool relaxed = std::all_of(captures.begin(), captures.end(),
                                    [](const auto& each) { return each->mode == cudaStreamCaptureModeRelaxed; });
@@ -148,7 +148,7 @@ inline cudaError_t require_no_capture(Line line) {
                         cudaErrorStreamCaptureUnsupported, line);
 }
 
-// Does what a stream is told: at once, or, where the stream is captured, when the graph is launched.
+// Executes a stream's operation: at once or, if the stream is captured, when the graph is launched.
 template <class Run>
 cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Line line, const Run& run) {
   if (Capture* const capture = capture_of(stream)) {
@@ -164,8 +164,8 @@ cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Line line, cons
   return run();
 }
 
-// Runs a graph's nodes. In the natural order of a launch, that in which they were made; with a seed, any that their
-// dependencies allow.
+// Executes a graph's nodes: in the natural order, in the order in which they were added; with a seed, in any order that
+// their dependencies allow.
 inline cudaError_t run_graph(const CUgraph_st& graph) {
   static uint64_t state = program_seed();
   const auto choose = [](size_t n) {

@@ -1,4 +1,4 @@
-// Clusters of blocks: where the running block stands in its own, their barrier, and shared memory of other blocks.
+// Clusters of blocks: the position of the running block, the cluster's barrier, and shared memory of other blocks.
 // (CUDA C++ Programming Guide, "Thread Block Clusters"; the names are those of nvcc's sm_90_rt.h.)
 #pragma once
 
@@ -10,7 +10,7 @@ namespace trifold::host {
 inline unsigned size_of(dim3 extents) {
   return extents.x * extents.y * extents.z;
 }
-// The number of a place in a volume; x runs fastest.
+// The linear index of a place in a volume; x varies fastest.
 inline unsigned linear(dim3 place, dim3 extents) {
   return place.x + extents.x * (place.y + extents.y * place.z);
 }

@@ -1,4 +1,5 @@
-// kernel<<<grid, block, shared, stream>>>(arguments), for g++: what trifold/build/cuda_text.py writes in its place.
+// kernel<<<grid, block, shared, stream>>>(arguments), for g++: the classes with which trifold/build/cuda_text.py
+// replaces it.
 #pragma once
 
 #include <trifold/cpu/captures.h>
@@ -10,7 +11,7 @@
 
 namespace trifold::host {
 
-// An argument for a parameter that is a reference: the caller's own object.
+// An argument for a reference parameter: the caller's object.
 template <class T>
 std::reference_wrapper<T> by_reference(T& argument) {
   return argument;
@@ -22,7 +23,7 @@ std::enable_if_t<!std::is_lvalue_reference_v<T>, T> by_reference(T&& argument) {
 
 class Configuration {
  public:
-  // `parameters`: the kernel's own names for its arguments, with commas between them.
+  // `parameters`: the kernel's names for its arguments, separated by commas.
   Configuration(const char* kernel, const char* parameters, dim3 grid, dim3 block, std::size_t shared = 0,
                 cudaStream_t stream = nullptr, Line line = {})
       : stream_(stream), line_(line) {
@@ -34,15 +35,15 @@ class Configuration {
     kernel_.stream = stream;
   }
 
-  // As the kernel's __cluster_dims__ say.
+  // From the kernel's __cluster_dims__.
   Configuration& clusters(ClusterDims dims) {
     kernel_.cluster = {dims.x, dims.y, dims.z};
     kernel_.clusters_given = true;
-    kernel_.large_clusters = large_clusters_allowed(nullptr);  // a kernel that is a template's has no address here
+    kernel_.large_clusters = large_clusters_allowed(nullptr);  // a kernel that is a template has no address here
     return *this;
   }
 
-  // `call` calls the kernel: a template whose arguments are deduced, or what a variable points to, too.
+  // `call` calls the kernel, which may be a template whose arguments are deduced, or a variable that points to it.
   template <class Call, class... Args>
   void launch(Call call, Args... args) const {
     enqueue(stream_, cudaGraphNodeTypeKernel, line_, [kernel = kernel_, line = line_, call, args...] {

@@ -25,8 +25,7 @@ inline cuDoubleComplex cuComplexFloatToDouble(cuFloatComplex z) {
   return {z.x, z.y};
 }
 
-// The names for floats end in f: only a macro can make them. A quotient is scaled, so that its square does not
-// overflow.
+// The names for floats end in f: only a macro can define them. Quotients are scaled, so that squares do not overflow.
 #define TRIFOLD_COMPLEX(Complex, Real, f)                                          \
   inline Real cuCreal##f(Complex z) {                                              \
     return z.x;                                                                    \

@@ -1,8 +1,8 @@
 // cuda::atomic, cuda::atomic_ref and fences (libcu++, "Extended API: Synchronization Primitives"), of each scope. In
 // host code they are the compiler's atomics.
 //
-// An operation that releases is a relaxed one after a fence, and one that acquires comes before a fence. Always
-// inlined: in a checked program, the access is a line's of the kernel.
+// An operation that releases is a fence followed by a relaxed one; one that acquires is followed by a fence. Always
+// inlined, so that in a checked program the access is at a line of the kernel.
 #pragma once
 
 #include <trifold/cpu/atomics.h>
@@ -32,7 +32,7 @@ __forceinline__ bool releases(memory_order order) {
   return order == memory_order_release || order == memory_order_acq_rel || order == memory_order_seq_cst;
 }
 
-// Which part of a fence a checked kernel needs: what it acquires, its atomics acquire anyway.
+// The part of a fence that a checked kernel needs: atomics acquire without one.
 template <thread_scope scope>
 __forceinline__ void fence(memory_order order, bool release) {
   if (!trifold::host::checked || !trifold::host::in_kernel())
@@ -52,7 +52,7 @@ __forceinline__ void fence_after(memory_order order) {
 template <class T>
 concept counts = ::std::is_integral_v<T> && !trifold::host::same_as<T, bool>;
 
-// What a pointer's sum is counted in.
+// The type of an operand that is added to a pointer.
 template <class T>
 struct Step {
   using type = T;
@@ -166,7 +166,7 @@ class AtomicOperations {
   __forceinline__ T operator|=(T mask) const { return static_cast<T>(fetch_or(mask) | mask); }
   __forceinline__ T operator^=(T mask) const { return static_cast<T>(fetch_xor(mask) ^ mask); }
 
-  // Until the value is another one; who changes it need not notify.
+  // Waits until the value differs from `old`; no notification is needed.
   __forceinline__ void wait(T old, memory_order order = memory_order_seq_cst) const {
     while (trifold::host::to_bits(load(order)) == trifold::host::to_bits(old)) {
     }
@@ -228,7 +228,7 @@ class atomic : public details::AtomicOperations<atomic<T, scope>, T, scope> {
   alignas(sizeof(T)) mutable T value_;
 };
 
-// Of an object that is not atomic by itself.
+// For an object that is not atomic itself.
 template <class T, thread_scope scope = thread_scope_system>
 class atomic_ref : public details::AtomicOperations<atomic_ref<T, scope>, T, scope> {
  public:
@@ -246,7 +246,7 @@ class atomic_ref : public details::AtomicOperations<atomic_ref<T, scope>, T, sco
   T* place_;
 };
 
-// Of the scope's threads. It releases and acquires, but for one that only acquires.
+// For threads of this scope. It releases and acquires, except with memory_order_acquire.
 __forceinline__ void atomic_thread_fence(memory_order order, thread_scope scope = thread_scope_system) {
   if (!trifold::host::checked || !trifold::host::in_kernel())
     ::std::atomic_thread_fence(order);

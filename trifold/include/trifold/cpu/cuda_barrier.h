@@ -1,4 +1,4 @@
-// cuda::barrier of a block (libcu++, "cuda::barrier"), which is a barrier in its shared memory.
+// cuda::barrier of a block (libcu++, "cuda::barrier"), a barrier in its shared memory.
 #pragma once
 
 #include <trifold/cpu.h>
@@ -18,7 +18,7 @@ class barrier {
   static_assert(scope == thread_scope_block, "on the CPU a cuda::barrier is one of thread_scope_block");
 
  public:
-  // Of the phase in which a thread has arrived.
+  // The phase in which a thread has arrived.
   class arrival_token {
    public:
     arrival_token() = default;
@@ -46,7 +46,7 @@ class barrier {
   }
   void wait(arrival_token&& token, Line line = {}) const { wait_for(token.state_, false, line); }
   void wait_parity(bool parity, Line line = {}) const { wait_for(parity ? 1 : 0, true, line); }
-  // May say no for no reason that the kernel could know.
+  // May return false spuriously.
   [[nodiscard]] bool try_wait(arrival_token&& token, Line line = {}) const {
     return wait_for(token.state_, false, line, trifold::host::Patience::tries);
   }
@@ -76,7 +76,7 @@ namespace device {
 inline uint64_t* barrier_native_handle(barrier<thread_scope_block>& of) {
   return native_handle_of(of);
 }
-// Bytes that the present phase waits for; and the same together with arrivals.
+// Bytes for which the current phase waits; and the same together with arrivals.
 inline void barrier_expect_tx(barrier<thread_scope_block>& at, ptrdiff_t bytes, Line line = {}) {
   trifold::host::expect_at_mbarrier(native_handle_of(at), static_cast<unsigned>(bytes), true, line);
 }

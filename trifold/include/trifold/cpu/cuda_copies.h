@@ -1,4 +1,4 @@
-// cuda::memcpy_async for a barrier (libcu++, "cuda::memcpy_async"), and how the threads of a group share a copy.
+// cuda::memcpy_async with a barrier (libcu++, "cuda::memcpy_async"), and how the threads of a group share a copy.
 #pragma once
 
 #include <trifold/cpu/asynchronous.h>
@@ -22,13 +22,13 @@ namespace details {
 
 using trifold::host::Instruction;
 
-// A thread alone, as a group.
+// A single thread, as a group.
 struct Alone {
   static constexpr unsigned thread_rank() { return 0; }
   static constexpr unsigned size() { return 1; }
 };
 
-// Each member copies pieces as wide as the addresses allow; less than 4 bytes wide, they are copied at once.
+// Each member copies pieces as wide as the addresses allow; pieces narrower than 4 bytes are copied synchronously.
 template <class Group>
 void start_copies(const Group& group, void* to, const void* from, size_t bytes, Line line,
                   Instruction instruction = Instruction::cp_async) {
@@ -46,7 +46,7 @@ void start_copies(const Group& group, void* to, const void* from, size_t bytes, 
 
 }  // namespace details
 
-// The barrier's present phase does not end before they are complete.
+// The barrier's current phase ends only after they are complete.
 inline void memcpy_async(void* to, const void* from, size_t bytes, barrier<thread_scope_block>& at, Line line = {}) {
   details::start_copies(details::Alone(), to, from, bytes, line, details::Instruction::memcpy_async);
   trifold::host::arrive_after_copies(native_handle_of(at), true, line);
@@ -60,7 +60,7 @@ void memcpy_async(const Group& group, void* to, const void* from, size_t bytes, 
 
 namespace device {
 
-// A bulk copy, whose bytes the barrier's present phase counts: barrier_expect_tx or barrier_arrive_tx announces them.
+// A bulk copy, whose bytes the barrier's current phase counts: barrier_expect_tx or barrier_arrive_tx announces them.
 template <class T, size_t alignment>
 void memcpy_async_tx(T* to, const T* from, aligned_size_t<alignment> bytes, barrier<thread_scope_block>& at,
                      Line line = {}) {

@@ -1,6 +1,6 @@
-// cuda::pipeline of a thread and of a block, and cuda::memcpy_async for it (libcu++, "cuda::pipeline"): of a thread
-// they are groups of cp.async, of a block each stage has two barriers in shared memory, one for its being full and one
-// for its being empty.
+// cuda::pipeline of a thread and of a block, and cuda::memcpy_async with it (libcu++, "cuda::pipeline"). A thread's
+// stages are its groups of cp.async; each stage of a block has two barriers in shared memory, one for full and one for
+// empty.
 #pragma once
 
 #include <trifold/cpu/asynchronous.h>
@@ -18,12 +18,12 @@ namespace details {
 
 using trifold::host::GroupKind;
 
-// Of the threads that take part in a pipeline of a block: each fills and uses all stages in their order.
+// Shared by the threads of a block's pipeline: each fills and uses all stages in their order.
 struct Stage {
   uint64_t full, empty;
 };
 
-// Where a thread stands: a stage, and the parity of its barriers' next phase.
+// A thread's position: a stage, and the parity of the next phase of its barriers.
 struct Place {
   unsigned stage = 0;
   bool parity = false;
@@ -54,7 +54,7 @@ class pipeline {
   static_assert(scope == thread_scope_block, "on the CPU a cuda::pipeline is of thread_scope_thread or _block");
 
  public:
-  // `producers` of the group's threads fill the stages. Where those are all, they are the ones that use them, too.
+  // `producers` of the group's threads fill the stages. If these are all threads, they also use them.
   template <class Group, uint8_t stages>
   pipeline(const Group& group, pipeline_shared_state<scope, stages>& state, unsigned producers, Line line)
       : stages_(state.stage), stage_count_(stages), members_(&state.members), line_(line) {
@@ -74,7 +74,7 @@ class pipeline {
     if (stages_ != nullptr) quit(line_);
   }
 
-  // Barriers that nobody has come to answer for a phase before their first one.
+  // At a barrier without arrivals, waiting for the phase before the first one succeeds at once.
   void producer_acquire(Line line = {}) { details::wait_for(&stages_[filled_.stage].empty, !filled_.parity, line); }
   void producer_commit(Line line = {}) {
     trifold::host::arrive_after_copies(full(), true, line);
@@ -86,7 +86,7 @@ class pipeline {
     trifold::host::arrive_at_mbarrier(&stages_[used_.stage].empty, {}, line);
     used_.advance(stage_count_);
   }
-  // The thread takes no further part. The last one leaves memory that is no barrier any more: true.
+  // The thread leaves the pipeline. Returns true to the last one, after which the memory is no barrier any more.
   bool quit(Line line = {}) {
     details::Stage* const stages = stages_;
     stages_ = nullptr;
@@ -117,7 +117,7 @@ class pipeline<thread_scope_thread> {
     trifold::host::commit_group(details::GroupKind::copies, line);
     ++committed_;
   }
-  // For the oldest that has not been released.
+  // Waits for the oldest stage that has not been released.
   void consumer_wait(Line line = {}) {
     const unsigned newer = committed_ > released_ ? committed_ - released_ - 1 : 0;
     trifold::host::wait_for_groups(details::GroupKind::copies, newer, false, line);
@@ -134,7 +134,8 @@ class pipeline<thread_scope_thread> {
 inline pipeline<thread_scope_thread> make_pipeline() {
   return {};
 }
-// All threads fill and use the stages; or the first ones fill them, and the others use them; or as each says.
+// All threads fill and use the stages; or the first ones fill them, and the others use them; or each thread states its
+// role.
 template <class Group, thread_scope scope, uint8_t stages>
 pipeline<scope> make_pipeline(const Group& group, pipeline_shared_state<scope, stages>* state, Line line = {}) {
   return {group, *state, static_cast<unsigned>(group.size()), line};
@@ -154,7 +155,7 @@ pipeline<scope> make_pipeline(const Group& group, pipeline_shared_state<scope, s
   return {group, *state, state->producers, line};
 }
 
-// All but so many of the thread's groups; and its copies so far, for a barrier.
+// Waits for all but this many of the thread's groups; and the same for its copies so far, by a barrier.
 template <uint8_t prior>
 void pipeline_consumer_wait_prior(pipeline<thread_scope_thread>&, Line line = {}) {
   trifold::host::wait_for_groups(details::GroupKind::copies, prior, false, line);
@@ -165,7 +166,7 @@ inline void pipeline_producer_commit(pipeline<thread_scope_thread>&, barrier<thr
 
 // ---------------------------------------------------------------------------------------------------- copies
 
-// Of a stage that the thread, or its group, has acquired.
+// Into a stage that the thread, or its group, has acquired.
 template <thread_scope scope>
 void memcpy_async(void* to, const void* from, size_t bytes, pipeline<scope>&, Line line = {}) {
   details::start_copies(details::Alone(), to, from, bytes, line);

@@ -1,5 +1,5 @@
 // cuda::ptx, libcu++'s functions for PTX instructions (CCCL, "PTX"): those for clusters and barriers in shared memory.
-// Pointers are generic ones.
+// Pointers are generic.
 #pragma once
 
 #include <trifold/cpu.h>
@@ -15,7 +15,7 @@ using trifold::host::Line;
 using trifold::host::MBarrierArrival;
 using trifold::host::Patience;
 
-// The words of an instruction, as values.
+// The modifiers of an instruction, as values.
 enum class dot_sem { acq_rel, acquire, relaxed, release, sc, weak };
 enum class dot_scope { cta, cluster, gpu, sys };
 enum class dot_space { global, cluster, shared };
@@ -83,7 +83,7 @@ inline uint64_t mbarrier_arrive(uint64_t* barrier, Line line = {}) {
 inline uint64_t mbarrier_arrive_no_complete(uint64_t* barrier, const uint32_t& count, Line line = {}) {
   return trifold::host::arrive_at_mbarrier(barrier, {.count = count, .must_not_complete = true}, line);
 }
-// In the block's own shared memory, which returns the state, and in another block's.
+// On a barrier of the block itself, which returns the state, and of another block.
 template <dot_sem sem, dot_scope scope>
   requires(sem == dot_sem::release || sem == dot_sem::relaxed)
 uint64_t mbarrier_arrive(sem_t<sem>, scope_t<scope>, space_shared_t, uint64_t* barrier, const uint32_t& count,
@@ -138,8 +138,8 @@ void mbarrier_expect_tx(sem_relaxed_t, scope_t<scope>, space_cluster_t, uint64_t
   trifold::host::expect_at_mbarrier(barrier, bytes, false, line);
 }
 
-// The waits; a time after which try_wait may give up is the schedule's choice. Four names in two forms each, which only
-// a macro can make.
+// The waits; the schedule decides when a try_wait times out. Four names in two forms each, which only a macro can
+// define.
 #define TRIFOLD_WAIT(name, Of, by_parity, patience)                                                                   \
   template <dot_sem sem, dot_scope scope>                                                                             \
     requires(sem == dot_sem::acquire || sem == dot_sem::relaxed)                                                      \

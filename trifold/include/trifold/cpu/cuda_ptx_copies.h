@@ -1,5 +1,4 @@
-// cuda::ptx's functions for asynchronous operations (CCCL, "PTX": cp.async.bulk, st.async, red.async and the fences
-// that go with them).
+// cuda::ptx's functions for asynchronous operations (CCCL, "PTX": cp.async.bulk, st.async, red.async and their fences).
 #pragma once
 
 #include <trifold/cpu/asynchronous.h>
@@ -46,7 +45,7 @@ namespace words = trifold::ptx::modifier;
 // In the order of dot_op.
 using Words =
     std::tuple<words::and_, words::or_, words::xor_, words::add_, words::inc_, words::dec_, words::min_, words::max_>;
-// What an element becomes.
+// The new value of an element.
 template <class T, dot_op op>
 inline constexpr trifold::ptx::Combine combined =
     trifold::ptx::combine<T, std::tuple_element_t<static_cast<size_t>(op), Words>>;

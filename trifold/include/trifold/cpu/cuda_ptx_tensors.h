@@ -82,7 +82,7 @@ void cp_async_bulk_wait_group_read(Line line = {}) {
   ptx::cp_async_bulk_wait_group_read(ptx::n32_t<pending>(), line);
 }
 
-// The names have the number of coordinates: only a macro can make them.
+// The names contain the number of coordinates: only a macro can define them.
 #define TRIFOLD_TENSOR_COPIES(rank, parameters, ...)                                                                 \
   inline void cp_async_bulk_tensor_##rank##d_global_to_shared(void* to, const CUtensorMap* map,                      \
                                                               TRIFOLD_UNPACKED parameters,                           \

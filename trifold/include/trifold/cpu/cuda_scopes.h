@@ -1,4 +1,4 @@
-// libcu++'s scopes of threads, and what its atomics and fences of a scope are for the checks.
+// libcu++'s scopes of threads, and the scopes of its atomics and fences for the checks.
 #pragma once
 
 #include <trifold/cpu.h>
@@ -9,7 +9,7 @@ enum thread_scope { thread_scope_system, thread_scope_device, thread_scope_block
 
 namespace details {
 
-// A thread's own is seen by its block as a block's.
+// Thread scope is treated as block scope.
 inline constexpr trifold::host::Scope scopes[] = {trifold::host::Scope::system, trifold::host::Scope::device,
                                                   trifold::host::Scope::block, trifold::host::Scope::block};
 

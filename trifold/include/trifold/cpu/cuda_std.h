@@ -1,5 +1,5 @@
-// cuda::std, which is the C++ library's own std here; what libcu++ does differently, such as atomics, has headers of
-// its own, whose names come first.
+// cuda::std, which is the C++ library's std here. The parts in which libcu++ differs, such as atomics, have their own
+// headers, whose names take precedence.
 #pragma once
 
 #include <trifold/cuda.cuh>

@@ -1,5 +1,5 @@
-// CUDA's driver API, as far as programs for the runtime need it: tensor maps (CUDA Driver API, "Tensor Map Object
-// Management"), tiled ones without interleaving.
+// The part of CUDA's driver API that programs for the runtime need: tiled tensor maps without interleaving (CUDA Driver
+// API, "Tensor Map Object Management").
 #pragma once
 
 #include <trifold/cpu/captures.h>
@@ -18,7 +18,7 @@ enum CUresult { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_NOT_S
 
 namespace trifold::host {
 
-// What is given to cuTensorMapEncodeTiled.
+// The arguments of cuTensorMapEncodeTiled.
 struct TiledTensor {
   CUtensorMapDataType type;
   uint32_t rank;
@@ -37,7 +37,7 @@ inline uint8_t element_bytes(CUtensorMapDataType type) {
   return bytes[type];
 }
 
-// Why a GPU would refuse the map, or the CPU; null: it is right.
+// The reason why a GPU, or this emulation, would refuse the map; null: it is valid.
 inline const char* fault_of(const TiledTensor& tensor) {
   if (tensor.rank < 1 || tensor.rank > most_dimensions) return "a tensor map has 1 to 5 dimensions";
   if (reinterpret_cast<uintptr_t>(tensor.begin) % 16 != 0) return "the address is no multiple of 16 bytes";
@@ -83,7 +83,8 @@ inline CUresult encode(CUtensorMap* map, const TiledTensor& tensor, const void* 
 
 }  // namespace trifold::host
 
-// Called by way of a pointer, too, so that no argument of ours can tell the line: the return address does.
+// Programs also call it by a pointer, so it cannot have a default argument for the line: the return address identifies
+// it.
 __attribute__((__noinline__)) inline CUresult cuTensorMapEncodeTiled(
     CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* begin, const cuuint64_t* size,
     const cuuint64_t* stride, const cuuint32_t* box, const cuuint32_t* step, CUtensorMapInterleave interleave,
@@ -100,11 +101,11 @@ using PFN_cuTensorMapEncodeTiled = PFN_cuTensorMapEncodeTiled_v12000;
 enum cudaDriverEntryPointQueryResult {
   cudaDriverEntryPointSuccess = 0,
   cudaDriverEntryPointSymbolNotFound = 1,
-  cudaDriverEntryPointVersionNotSufficent = 2,  // as CUDA spells it
+  cudaDriverEntryPointVersionNotSufficent = 2,  // CUDA's spelling
 };
 inline constexpr unsigned long long cudaEnableDefault = 0;
 
-// Of the driver, a program gets this function alone.
+// The driver's only function that a program can get.
 inline cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned,
                                                     unsigned long long = cudaEnableDefault,
                                                     cudaDriverEntryPointQueryResult* result = nullptr,

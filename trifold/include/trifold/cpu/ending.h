@@ -1,11 +1,11 @@
-// How a kernel ends its launch: a failed assertion, a trap.
+// Functions by which a kernel ends its launch: a failed assertion, a trap.
 #pragma once
 
 #include <trifold/cpu.h>
 
 #include <cassert>
 
-// The launch fails, with an error that names the line; the process goes on.
+// The launch fails, with an error that names the line; the process continues.
 [[noreturn]] inline void __trap(trifold::host::Line line = {}) {
   trifold::host::stop_launch("a trap", line);
 }
@@ -15,8 +15,8 @@
 }
 
 #ifdef __GLIBC__
-// What assert() calls: the port's own, so that an assertion that fails in a kernel does not end the process.
-// gnu::noreturn as in <assert.h>, which has declared it: clangd takes [[noreturn]] for a declaration that differs.
+// assert() calls this function of the port, so that an assertion that fails in a kernel does not end the process.
+// gnu::noreturn as in the declaration in <assert.h>: clangd takes [[noreturn]] for a different declaration.
 extern "C" [[gnu::noreturn, gnu::weak, gnu::visibility("hidden")]] void __assert_fail(const char* expression,
                                                                                       const char* file, unsigned line,
                                                                                       const char* function) noexcept {

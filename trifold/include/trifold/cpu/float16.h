@@ -1,5 +1,6 @@
-// CUDA's 16-bit floats: IEEE binary16 and bfloat16. An operation is done in double and rounded once, as the GPU's is:
-// for +, -, *, / and the square root, a result rounded to 53 bits and then to 11 or 8 is the one that is rounded once.
+// CUDA's 16-bit floats: IEEE binary16 and bfloat16. An operation is computed in double and rounded, with the result of
+// the GPU, which rounds once: for +, -, *, / and the square root, rounding to 53 bits and then to 11 or 8 gives the
+// same.
 #pragma once
 
 #include <trifold/cpu/rounding.h>
@@ -12,7 +13,7 @@
 
 namespace trifold::host {
 
-// The nearest value of a format with `fraction` bits whose exponents begin at `least`, as bits; for a double.
+// The value nearest to a double, as bits, in a format with `fraction` bits whose exponents begin at `least`.
 template <int fraction, int least>
 inline uint16_t narrow(double x, Rounding mode) {
   const auto wide = bit_cast<uint64_t>(x);
@@ -39,7 +40,7 @@ inline uint16_t narrow(double x, Rounding mode) {
 struct Half {
   static constexpr uint16_t infinity = 0x7c00;
 
-  // Without branches, so that a loop of conversions is vectorised.
+  // Branch-free, so that a loop of conversions is vectorised.
   static float widen(uint16_t bits) {
     const uint32_t shifted = uint32_t{bits & 0x7fffu} << 13;
     const uint32_t normal = shifted + ((127u - 15u) << 23);
@@ -54,7 +55,7 @@ struct Half {
     const auto all = bit_cast<uint32_t>(x);
     const uint32_t sign = all >> 16 & 0x8000u, size = all & 0x7fffffffu;
     const uint32_t normal = (size - ((127u - 15u) << 23) + 0xfffu + (size >> 13 & 1u)) >> 13;
-    // The sum's last place is that of the subnormal numbers.
+    // The last place of the sum is that of the subnormal numbers.
     const uint32_t subnormal = bit_cast<uint32_t>(bit_cast<float>(size) + 0.5f) - (126u << 23);
     const uint32_t special = size > 0x7f800000u ? 0x7fffu : 0x7c00u;
     const uint32_t bits = size >= (143u << 23) ? special : size < (113u << 23) ? subnormal : normal;
@@ -75,7 +76,8 @@ struct Bfloat16 {
   static uint16_t narrow(double x, Rounding mode = Rounding::nearest) { return host::narrow<7, -126>(x, mode); }
 };
 
-// What __half and __nv_bfloat16 have in common. Always inlined: in a checked port, a line of the kernel's reads memory.
+// The common part of __half and __nv_bfloat16. Always inlined, so that in a checked port the access is at a line of the
+// kernel.
 template <class Self, class Format_>
 struct Float16 {
   using Format = Format_;
@@ -160,7 +162,7 @@ struct alignas(4) Pair {
   friend __forceinline__ Self& operator-=(Self& a, Self b) { return a = a - b; }
   friend __forceinline__ Self& operator*=(Self& a, Self b) { return a = a * b; }
   friend __forceinline__ Self& operator/=(Self& a, Self b) { return a = a / b; }
-  // Whether both are so.
+  // Whether the comparison holds for both elements.
   friend __forceinline__ bool operator==(Self a, Self b) { return a.x == b.x && a.y == b.y; }
   friend __forceinline__ bool operator!=(Self a, Self b) { return a.x != b.x && a.y != b.y; }
   friend __forceinline__ bool operator<(Self a, Self b) { return a.x < b.x && a.y < b.y; }

@@ -21,7 +21,7 @@ template <SmallFloat T>
 bool is_nan(T a) {
   return float(a) != float(a);
 }
-// The other one where one is NaN; -0 is less than +0.
+// If one operand is NaN, the other one; -0 is less than +0.
 template <SmallFloat T>
 T smaller(T a, T b) {
   if (is_nan(a)) return b;
@@ -43,7 +43,7 @@ T saturated(T a) {
 
 // ---------------------------------------------------------------------------------------------------- arithmetic
 
-// The names are made of the operation's: only macros can make them.
+// The names are derived from the operation's: only macros can define them.
 #define TRIFOLD_BINARY(name, pair_name, expression)                                \
   template <trifold::host::SmallFloat T>                                           \
   __forceinline__ T name(T a, trifold::host::Same<T> b) {                          \
@@ -126,7 +126,8 @@ TRIFOLD_UNARY(hrint, h2rint, T(std::nearbyint(float(a))))
 
 // ---------------------------------------------------------------------------------------------------- comparison
 
-// Of two; of both pairs' elements, as 1 or 0; and whether it holds for both. The forms with a u hold for NaN as well.
+// Of two numbers; of both pairs' elements, as 1 or 0; and whether it holds for both. The forms with a u also hold for
+// NaN.
 #define TRIFOLD_COMPARISON(name, ordered)                                              \
   template <trifold::host::SmallFloat T>                                               \
   __forceinline__ bool __h##name(T a, trifold::host::Same<T> b) {                      \
@@ -157,7 +158,7 @@ template <trifold::host::SmallFloat T>
 bool __hisnan(T a) {
   return trifold::host::is_nan(a);
 }
-// 1 or -1, or 0 where it is finite or NaN.
+// 1 or -1 for infinities, 0 for finite numbers and NaN.
 template <trifold::host::SmallFloat T>
 int __hisinf(T a) {
   return (a.bits & 0x7fff) != T::Format::infinity ? 0 : a.bits & 0x8000 ? -1 : 1;
@@ -257,7 +258,7 @@ int __hisinf(T a) {
     return {x, y};                                                     \
   }
 
-// Out of range is the nearest of the range.
+// Numbers out of range are clamped.
 #define TRIFOLD_TO_INTEGER(T, short_name, name, To)                                   \
   __forceinline__ To __##short_name##2##name##_rn(T x) {                              \
     return trifold::host::to_integer<To>(float(x), trifold::host::Rounding::nearest); \

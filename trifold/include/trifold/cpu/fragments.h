@@ -1,8 +1,9 @@
 // nvcuda::wmma: products of matrices that a warp holds in fragments (CUDA C++ Programming Guide, "Warp Matrix
-// Functions"). All 32 lanes come to each function together.
+// Functions"). All 32 lanes call each function together.
 //
-// Which element a lane holds is not specified; here, a lane has the next ones in the order of the fragment's layout, so
-// that it loads neighbours. As on a GPU, a factor of half has 16 elements a lane, which lanes hold in common.
+// The mapping of elements to lanes is unspecified. Here, consecutive lanes have consecutive elements in the order of
+// the fragment's layout, so that they load adjacent memory. As on a GPU, a half factor has 16 elements per lane, of
+// which lanes share some.
 #pragma once
 
 #include <trifold/cpu/products.h>
@@ -36,7 +37,7 @@ inline constexpr int lanes = 32;
 template <class T, class... Types>
 inline constexpr bool one_of = (same_as<T, Types> || ...);
 
-// Shapes and the types that they have.
+// Valid shapes and types.
 template <int m, int n, int k, class T>
 inline constexpr bool is_factor =
     m == 16 && n == 16 && k == 8 ? same_as<T, precision::tf32>
@@ -49,11 +50,11 @@ inline constexpr bool is_sum =
     : k == 8         ? m == 16 && n == 16 && same_as<T, float>
                      : k == 16 && m * n == 256 && (m == 8 || m == 16 || m == 32) && one_of<T, __half, float, int>;
 
-// What is in memory and in a fragment.
+// The types in memory and in a fragment.
 template <class T>
 using Stored = std::conditional_t<same_as<T, precision::tf32>, float, T>;
 
-// A matrix of so many rows and columns, of which each lane has `count` elements.
+// A matrix of this many rows and columns, with `count` elements in each lane.
 template <int rows_, int columns_, int count, class T, bool by_rows_>
 struct alignas(8) Fragment {
   static constexpr int rows = rows_, columns = columns_;
@@ -95,7 +96,7 @@ class fragment<accumulator, m, n, k, T> : public details::Fragment<m, n, m * n /
 
 namespace details {
 
-// The lanes come together, and exchange nothing.
+// The lanes synchronise without exchanging data.
 inline void meet(Wait operation, Line line) {
   Together own{[](Together* const(&)[lanes]) {}};
   trifold::host::meet_whole_warp(operation, own, line);
@@ -109,7 +110,7 @@ void require_matrix(const T* matrix, unsigned stride, Line line) {
     trifold::host::stop_launch("a matrix of wmma whose rows do not lie a multiple of 16 bytes apart", line);
 }
 
-// Where a lane's element lies in memory.
+// The place of a lane's element in memory.
 template <class F>
 __forceinline__ size_t offset(int i, unsigned stride, bool by_rows) {
   const int lane = static_cast<int>(trifold::host::lane());
@@ -124,7 +125,7 @@ __forceinline__ void load(F& to, const T* from, unsigned stride, bool by_rows, L
   for (int i = 0; i < F::num_elements; ++i) to.x[i] = from[offset<F>(i, stride, by_rows)];
 }
 
-// What a lane brings to mma_sync, and gets.
+// A lane's operands and result of mma_sync.
 template <class D, class A, class B, class C, bool saturates>
 struct Multiplication : Together {
   A a;
@@ -190,7 +191,7 @@ __forceinline__ void fill_fragment(fragment<Use, m, n, k, T, Layout>& f,
   for (auto& each : f.x) each = value;
 }
 
-// `stride`: the elements from a row, or column, to the next.
+// `stride`: the number of elements from a row, or column, to the next.
 template <class Use, int m, int n, int k, class T, class Layout>
 __forceinline__ void load_matrix_sync(fragment<Use, m, n, k, T, Layout>& f, const details::Stored<T>* from,
                                       unsigned stride, trifold::host::Line line = {}) {
@@ -218,7 +219,7 @@ __forceinline__ void mma_sync(fragment<accumulator, m, n, k, D>& d, const fragme
                               const fragment<accumulator, m, n, k, C>& c, trifold::host::Line line = {}) {
   details::multiply<false>(d, a, b, c, line);
 }
-// Of integers, whose sums saturate if the last argument says so.
+// For integers, whose sums saturate if the last argument is true.
 template <int m, int n, int k, class T, class LayoutA, class LayoutB>
 __forceinline__ void mma_sync(fragment<accumulator, m, n, k, int>& d, const fragment<matrix_a, m, n, k, T, LayoutA>& a,
                               const fragment<matrix_b, m, n, k, T, LayoutB>& b,

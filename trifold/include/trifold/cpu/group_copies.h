@@ -14,7 +14,7 @@ void memcpy_async(const Group& group, void* to, const void* from, size_t bytes, 
   cuda::details::start_copies(group, to, from, bytes, line);
   __pipeline_commit(line);
 }
-// Of elements, as many as there are and as there is room for.
+// For elements: as many as exist and as fit.
 template <class Group, class T, class U>
 void memcpy_async(const Group& group, T* to, size_t room, const U* from, size_t count, Line line = {}) {
   memcpy_async(group, to, from, min(room * sizeof(T), count * sizeof(U)), line);

@@ -7,7 +7,7 @@
 
 namespace cooperative_groups {
 
-// The names are the operations' and their symbols: only a macro can make them.
+// The names are those of the operations and their symbols: only a macro can define them.
 #define TRIFOLD_OPERATION(name, expression)                             \
   template <class T>                                                    \
   struct name {                                                         \
@@ -26,7 +26,7 @@ T reduce(const Group& group, T value, F operation, Line line = {}) {
   return trifold::host::reduce(group.mask(), value, operation, line);
 }
 
-// One member puts the result into an atomic: combined with what that holds, or in its place.
+// One member stores the result in an atomic: combined with its value, or replacing it.
 template <class Group, class Atomic, class T, class F>
 void reduce_update_async(const Group& group, Atomic& atomic, T value, F operation, Line line = {}) {
   const T sum = reduce(group, value, operation, line);
@@ -41,7 +41,7 @@ void reduce_store_async(const Group& group, Atomic& atomic, T value, F operation
   if (group.thread_rank() == 0) atomic.store(sum, ::std::memory_order_relaxed);
 }
 
-// Of the values up to one's own rank.
+// An inclusive scan.
 template <class Group, class T, class F>
 T inclusive_scan(const Group& group, T value, F operation, Line line = {}) {
   const unsigned rank = group.thread_rank();
@@ -55,7 +55,7 @@ template <class Group, class T>
 T inclusive_scan(const Group& group, T value, Line line = {}) {
   return inclusive_scan(group, value, plus<T>(), line);
 }
-// Of the values below one's own rank; T() for the first.
+// An exclusive scan; T() for the first member.
 template <class Group, class T, class F>
 T exclusive_scan(const Group& group, T value, F operation, Line line = {}) {
   const T before = group.shfl_up(inclusive_scan(group, value, operation, line), 1, line);

@@ -1,5 +1,5 @@
-// CUDA's cooperative groups of a block and of a warp's lanes. What a group does together is one operation of its
-// members' warp, with their mask.
+// CUDA's cooperative groups of a block and of a warp's lanes. A collective of a group is one operation of its members'
+// warp, with their mask.
 #pragma once
 
 #include <trifold/cpu/wide_groups.h>
@@ -13,7 +13,7 @@ inline unsigned lanes_below() {
   return (1u << trifold::host::lane()) - 1;
 }
 
-// What a tile and a coalesced group have in common: they are the lanes of a mask, and a member's rank is its place
+// The common part of a tile and a coalesced group: they are the lanes of a mask, and a member's rank is its position
 // among them.
 class Lanes {
  public:
@@ -28,7 +28,8 @@ class Lanes {
   unsigned meta_group_size() const { return meta_size_; }
 
   void sync(Line line = {}) const { __syncwarp(mask_, line); }
-  // From the member with this rank; from so many ranks below or above, or one's own value where there is none.
+  // From the member with this rank; from the member this many ranks below or above, or one's own value if there is
+  // none.
   template <class T>
   T shfl(T value, unsigned rank, Line line = {}) const {
     return __shfl_sync(mask_, value, static_cast<int>(lane_of(rank % size())), 32, line);
@@ -68,7 +69,7 @@ class Lanes {
   unsigned mask_, meta_rank_, meta_size_;
 };
 
-// The lanes of a tile of so many that the running thread is in.
+// The lanes of the running thread's tile of this size.
 inline unsigned tile_mask(unsigned size) {
   const unsigned lanes = size == 32 ? 0xffffffffu : (1u << size) - 1;
   return lanes << trifold::host::lane() / size * size;
@@ -92,7 +93,7 @@ class thread_block {
 inline thread_block this_thread_block() {
   return {};
 }
-// For tiles of more than a warp, which the CPU has not; those of a warp need none.
+// For tiles of more than a warp, which the CPU does not support; smaller tiles need no memory.
 template <unsigned most_threads = 1024>
 struct block_tile_memory {};
 template <unsigned most_threads>
@@ -140,7 +141,7 @@ class coalesced_group : public details::Lanes {
       : Lanes(mask, meta_rank, meta_size) {}
 };
 
-// The lanes of the warp that are here.
+// The active lanes of the warp.
 inline coalesced_group coalesced_threads(Line line = {}) {
   return coalesced_group(__activemask(line));
 }
@@ -149,7 +150,7 @@ template <unsigned Size, class Group>
 thread_block_tile<Size, Group> tiled_partition(const Group& group) {
   return {group.thread_rank(), group.size()};
 }
-// Tiles of a size that is known when the kernel runs; of a coalesced group, of its members in the order of their ranks.
+// Tiles whose size is known only at run time; for a coalesced group, of its members in the order of their ranks.
 inline coalesced_group tiled_partition(const thread_block&, unsigned size) {
   return coalesced_group(details::tile_mask(size), thread_block::thread_rank() / size,
                          (thread_block::size() + size - 1) / size);
@@ -161,7 +162,7 @@ inline coalesced_group tiled_partition(const coalesced_group& group, unsigned si
     mask |= 1u << __fns(group.mask(), 0, static_cast<int>(rank) + 1);
   return coalesced_group(mask, tile, (group.size() + size - 1) / size);
 }
-// A block, or lanes of a warp: which of them is known when the kernel runs.
+// A block, or lanes of a warp, decided at run time.
 class thread_group {
  public:
   thread_group(const thread_block&) {}
@@ -183,14 +184,14 @@ class thread_group {
   friend thread_group tiled_partition(const thread_group& group, unsigned size);
   coalesced_group lanes() const { return coalesced_group(mask_); }
 
-  unsigned mask_ = 0;  // of lanes; 0: the whole block
+  unsigned mask_ = 0;  // lanes; 0: the whole block
 };
 
 inline thread_group tiled_partition(const thread_group& group, unsigned size) {
   if (group.mask_ == 0) return tiled_partition(thread_block(), size);
   return tiled_partition(group.lanes(), size);
 }
-// The members that have the same label, or the same predicate.
+// The members with the same label, or the same predicate.
 template <class Group>
 coalesced_group labeled_partition(const Group& group, int label, Line line = {}) {
   return coalesced_group(__match_any_sync(group.mask(), label, line));
@@ -200,8 +201,8 @@ coalesced_group binary_partition(const Group& group, bool predicate, Line line =
   return labeled_partition(group, predicate ? 1 : 0, line);
 }
 
-// Calls f(arguments…) in one member, which CUDA does not name: here in the first. The second one broadcasts to all
-// members what it returns.
+// Calls f(arguments…) in one member, which CUDA leaves open: here the first. The second form broadcasts its result to
+// all members.
 template <class Group, class F, class... Arguments>
 void invoke_one(const Group& group, F&& f, Arguments&&... arguments) {
   if (group.thread_rank() == 0) f(static_cast<Arguments&&>(arguments)...);

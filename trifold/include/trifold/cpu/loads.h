@@ -1,12 +1,12 @@
-// Loads and stores with a hint for the GPU's caches, which are plain here; and hints for the compiler.
+// Loads and stores with a hint for the GPU's caches, which are plain accesses here; and hints for the compiler.
 #pragma once
 
 #include <trifold/cpu/qualifiers.h>
 
 #include <type_traits>
 
-// Memory that is read through the read-only cache must not be written in the same launch; plain loads, which race with
-// such a write where nothing orders them.
+// Memory that is read through the read-only cache must not be written in the same launch. Plain loads race with such a
+// write unless they are ordered.
 #define TRIFOLD_LOAD(name)                \
   template <class T>                      \
   __forceinline__ T name(const T* from) { \

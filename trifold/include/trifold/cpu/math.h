@@ -1,5 +1,5 @@
-// CUDA's functions of real numbers that the C++ library lacks. Those that newer C libraries have as well are templates
-// here: the library's own, where it has one, is the better match.
+// CUDA's functions of real numbers that the C++ library lacks. Those that newer C libraries have are templates here, so
+// that the library's own function, if there is one, is the better match.
 #pragma once
 
 #include <trifold/cpu/rounding.h>
@@ -13,14 +13,14 @@
 
 namespace trifold::host {
 
-// What a function of a number gives: float for a float, double for all else.
+// The result type of a function of a number: float for a float, double for all else.
 template <class T>
 using Real = std::conditional_t<same_as<T, float>, float, double>;
 template <class T>
 concept Number = std::is_arithmetic_v<T>;
 
 #pragma GCC visibility push(default)
-// In the library.
+// Defined in the library.
 double sin_of_pi_times(double x);
 double cos_of_pi_times(double x);
 double inverse_erf(double y);
@@ -36,7 +36,7 @@ inline double reciprocal_root(double x) {
   return 1 / std::sqrt(x);
 }
 
-// Neither overflows nor underflows on the way.
+// Avoids intermediate overflow and underflow.
 template <class... Parts>
 double length(Parts... parts) {
   const long double squares = ((static_cast<long double>(parts) * parts) + ...);
@@ -149,7 +149,7 @@ inline float normf(int n, const float* parts) {
 
 // ---------------------------------------------------------------------------------------------------- intrinsics
 
-// CUDA's are fast and less exact; these are exact.
+// CUDA's are fast approximations; these are exact.
 inline float fdividef(float x, float y) {
   return x / y;
 }
@@ -175,7 +175,7 @@ inline float __log10f(float x) {
   return std::log10(x);
 }
 inline float __powf(float x, float y) {
-  return std::exp2(y * std::log2(x));  // so that a negative x gives NaN, as there
+  return std::exp2(y * std::log2(x));  // NaN for a negative x, as in CUDA
 }
 inline float __sinf(float x) {
   return std::sin(x);
@@ -201,7 +201,7 @@ inline float saturate(float x) {
 
 // ---------------------------------------------------------------------------------------------------- min and max
 
-// Of mixed signs, the unsigned type's; of floats, the other one where one is NaN.
+// For mixed signs, the unsigned type's; for floats, the other operand if one is NaN.
 #define TRIFOLD_EXTREMES(Result, A, B)                                 \
   inline Result min(A a, B b) {                                        \
     const auto x = static_cast<Result>(a), y = static_cast<Result>(b); \

@@ -1,4 +1,4 @@
-// Integers and the bits of floats: counting, shifting and multiplying, bytes in words, and bits seen as another type.
+// Integers and the bits of floats: counting, shifting and multiplying, bytes in words, and reinterpretation.
 #pragma once
 
 #include <trifold/cpu/simd_words.h>
@@ -35,7 +35,7 @@ inline unsigned long long __brevll(unsigned long long x) {
 inline unsigned __brev(unsigned x) {
   return static_cast<unsigned>(__brevll(x) >> 32);
 }
-// The place of the n-th set bit of a mask, from `base` upwards, or downwards where n is negative; -1: there is none.
+// The position of the n-th set bit of a mask, from `base` upwards, or downwards if n is negative; -1: there is none.
 inline unsigned __fns(unsigned mask, unsigned base, int n) {
   if (n == 0) return mask >> base & 1 ? base : 0xffffffffu;
   int left = std::abs(n);
@@ -44,8 +44,8 @@ inline unsigned __fns(unsigned mask, unsigned base, int n) {
   return 0xffffffffu;
 }
 
-// Each of the selector's four nibbles takes one of eight bytes by its low three bits; by its highest one, only that
-// byte's sign, eight times (PTX, prmt).
+// Each of the selector's four nibbles selects one of eight bytes by its low three bits; if its highest bit is set, the
+// byte's sign, repeated eight times (PTX, prmt).
 inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
   const uint64_t bytes = uint64_t{y} << 32 | x;
   unsigned result = 0;
@@ -112,7 +112,7 @@ inline unsigned __urhadd(unsigned a, unsigned b) {
 
 namespace trifold::host {
 
-// c plus the products of parts of `A` and `B` bits of two words, from the part of b with the number `first` on.
+// c plus the products of parts of `A` and `B` bits of two words, from part number `first` of b on.
 template <class A, class B>
 constexpr unsigned dot(unsigned a, unsigned b, unsigned c, int first = 0) {
   for (int i = 0; i < static_cast<int>(4 / sizeof(A)); ++i)

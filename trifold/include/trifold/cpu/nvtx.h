@@ -1,4 +1,4 @@
-// NVTX: marks and ranges for a profiler, which the CPU has not.
+// NVTX: marks and ranges for a profiler, which do nothing on the CPU.
 #pragma once
 
 #include <cstdint>

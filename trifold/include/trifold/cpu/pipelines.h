@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// The last `zeros` bytes are not read, and 0.
+// The last `zeros` bytes are set to 0 without being read.
 inline void __pipeline_memcpy_async(void* to, const void* from, size_t bytes, size_t zeros = 0,
                                     trifold::host::Line line = {}) {
   using namespace trifold::host;
@@ -22,7 +22,7 @@ inline void __pipeline_commit(trifold::host::Line line = {}) {
 inline void __pipeline_wait_prior(size_t count, trifold::host::Line line = {}) {
   trifold::host::wait_for_groups(trifold::host::GroupKind::copies, static_cast<unsigned>(count), false, line);
 }
-// The barrier waits for one arrival more, which comes when the thread's copies so far are complete.
+// The barrier expects one more arrival, which occurs when the thread's copies so far are complete.
 inline void __pipeline_arrive_on(uint64_t* barrier, trifold::host::Line line = {}) {
   trifold::host::arrive_after_copies(barrier, true, line);
 }

@@ -1,7 +1,7 @@
-// Products of small matrices, as tensor cores have them: what mma of PTX and nvcuda::wmma add up.
+// Products of small matrices, as computed by tensor cores: used by PTX's mma and nvcuda::wmma.
 //
-// Products are exact, and are added in the order of k: in float, from 16-bit and tf32 factors; in double; in integers
-// of 32 bits. A GPU adds several products at a time and cuts the sum off instead of rounding it, so that its floats may
+// Products are exact, and are added in the order of k: in float for 16-bit and tf32 factors; in double; in integers of
+// 32 bits. A GPU adds several products at a time and truncates the sum instead of rounding it, so that its floats may
 // differ in the last places; an f16 result is rounded once, at the end.
 #pragma once
 
@@ -12,7 +12,7 @@
 #include <limits>
 #include <type_traits>
 
-// A function that runs on behalf of a whole warp, on the operands of its lanes, which are no memory of the kernel's.
+// A function that runs on behalf of a whole warp, on the lanes' operands, which are not the kernel's memory.
 #define TRIFOLD_OF_THE_WARP __attribute__((no_sanitize("thread", "bounds", "alignment")))
 
 namespace trifold::host {
@@ -22,7 +22,7 @@ struct Tf32 {
   uint32_t bits;
 };
 
-// What a factor is as an operand of a product.
+// The type of a factor as an operand of a product.
 template <class T>
 TRIFOLD_OF_THE_WARP auto as_factor(T x) {
   if constexpr (same_as<T, Tf32>) {
@@ -36,11 +36,11 @@ TRIFOLD_OF_THE_WARP auto as_factor(T x) {
   }
 }
 
-// What products of a factor of this type are added up in.
+// The type in which products of factors of this type are summed.
 template <class T>
 using ProductSum = std::conditional_t<std::is_integral_v<T>, int64_t, decltype(as_factor(T()))>;
 
-// What becomes of a sum.
+// Converts a sum to a result.
 template <class T, bool saturates, class S>
 TRIFOLD_OF_THE_WARP T from_sum(S sum) {
   if constexpr (saturates) {

@@ -1,5 +1,5 @@
-// What nvcc defines for each program. Included in front of a program's own text, and nowhere else: what is included
-// after this must not ask these macros whether nvcc compiles it.
+// Macros that nvcc predefines. Included only before a program's own text: headers that are included after this must not
+// test these macros to detect nvcc.
 #pragma once
 
 #include <trifold/cpu/version.h>
@@ -12,10 +12,10 @@
 #define __CUDACC_VER_BUILD__ 0
 #define __CUDACC_EXTENDED_LAMBDA__
 #define __CUDACC_RELAXED_CONSTEXPR__
-#define CUDART_CB  // how functions that the runtime calls are called
+#define CUDART_CB  // calling convention of callbacks
 
-// Of cuda_runtime.h and what it includes, which nvcc includes in front of each program: headers that serve programs
-// without CUDA as well ask these.
+// Include guards of cuda_runtime.h and its headers, which nvcc includes before each program: headers that also serve
+// programs without CUDA test them.
 #define __CUDA_RUNTIME_H__
 #define __CUDA_RUNTIME_API_H__
 #define __DRIVER_TYPES_H__

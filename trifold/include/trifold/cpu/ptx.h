@@ -1,8 +1,8 @@
-// PTX's instructions, as functions for what inline asm is translated to (trifold/build/inline_ptx.py).
+// PTX's instructions, as functions to which inline asm is translated (trifold/build/inline_ptx.py).
 //
-// An instruction `op.mods.type d, a, b` is op_<type, modifier::mods_…>(d, a, b); which forms there are is in
-// trifold/build/ptx_table.py, without which nothing is called. To add one: a row there, a function here. Semantics are
-// those of the PTX ISA 9.0, "Instruction Set"; where it leaves a result open, what GPUs give.
+// An instruction `op.mods.type d, a, b` is op_<type, modifier::mods_…>(d, a, b). trifold/build/ptx_table.py lists the
+// forms; others are refused. To add one, add a row there and a function here. Semantics are those of the PTX ISA 9.0,
+// "Instruction Set"; where it leaves a result open, that of current GPUs.
 #pragma once
 
 #include <trifold/cpu/ptx/bits.h>

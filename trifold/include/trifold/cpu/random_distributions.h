@@ -1,6 +1,6 @@
-// The distributions of cuRAND's device API. Uniform numbers are a GPU's, bit for bit; normal ones differ from them by
-// the approximations of the GPU's sine, cosine and logarithm; Poisson's are the same numbers up to a mean of 64 and
-// from 4,000 on, and in between numbers of the same distribution.
+// The distributions of cuRAND's device API. Uniform numbers have the same bits as on a GPU. Normal ones differ by the
+// approximations of the GPU's sine, cosine and logarithm. Poisson numbers are the same up to a mean of 64 and from
+// 4,000 on; in between, they have the same distribution.
 #pragma once
 
 #include <trifold/cpu/math.h>
@@ -21,7 +21,7 @@ inline double uniform_of(uint32_t x, uint32_t y) {
   return static_cast<double>(joined(x, y)) * 0x1p-53 + 0x1p-54;
 }
 
-// Box and Muller's transform of a number in (0, 1] and an angle; in double the angle is in half turns.
+// The Box-Muller transform of a number in (0, 1] and an angle; in double the angle is in half turns.
 inline float2 box_muller(float u, float angle) {
   const float radius = std::sqrt(-2.0f * std::log(u));
   return {std::sin(angle) * radius, std::cos(angle) * radius};
@@ -71,7 +71,7 @@ inline double curand_uniform_double(curandStateXORWOW* state) {
   return trifold::host::uniform_of(x, y);
 }
 inline double curand_uniform_double(curandStatePhilox4_32_10* state) {
-  return curand(state) * 0x1p-32 + 0x1p-32;  // of 32 bits, as cuRAND's
+  return curand(state) * 0x1p-32 + 0x1p-32;  // of 32 bits, as in cuRAND
 }
 inline double curand_uniform_double(curandStateMRG32k3a* state) {
   return curand_MRG32k3a(state) * 2.3283065498378288e-10;
@@ -96,7 +96,7 @@ inline double2 normal_pair_double(curandStateMRG32k3a* state) {
   return box_muller(u, curand_uniform_double(state) * 2);
 }
 
-// The first of a pair's numbers, and at the next call of the same distribution the second one.
+// The first number of a pair, and at the next call of the same distribution the second.
 template <class Pair, class Number, class Make>
 Number first_of(Pair& pair, Kept& kept, Kept distribution, Number& number, const Make& make) {
   if (kept == distribution) {
@@ -178,7 +178,8 @@ inline float4 curand_log_normal4(curandStatePhilox4_32_10* state, float mean, fl
 
 namespace trifold::host {
 
-// Knuth, "The Art of Computer Programming", volume 2, 3.4.1: as many factors as exp(mean) takes to become less than 1.
+// Knuth, "The Art of Computer Programming", volume 2, 3.4.1: the number of factors until the product is below
+// exp(-mean).
 template <class State>
 unsigned poisson_by_products(State* state, float mean) {
   unsigned count = 0;

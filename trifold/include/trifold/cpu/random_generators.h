@@ -1,5 +1,5 @@
-// The generators of cuRAND's device API: XORWOW, Philox4_32_10 and MRG32k3a, which give the same numbers as on a GPU.
-// (cuRAND manual, "Device API"; the papers are named at the engine's random_skips.cpp and in philox.cuh.)
+// The generators of cuRAND's device API: XORWOW, Philox4_32_10 and MRG32k3a, with the same numbers as on a GPU. (cuRAND
+// manual, "Device API"; the papers are named in the engine's random_skips.cpp and in philox.cuh.)
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -47,7 +47,7 @@ struct curandStateXORWOW {
 struct curandStatePhilox4_32_10 {
   trifold::PhiloxWords counter, output;
   trifold::PhiloxKey key;
-  unsigned used;  // words of `output` that were given out
+  unsigned used;  // words of `output` that were used
   trifold::host::KeptNumbers pair;
 };
 struct curandStateMRG32k3a {
@@ -77,7 +77,7 @@ inline void skipahead_sequence(unsigned long long n, curandStateXORWOW* state) {
 }
 inline void curand_init(unsigned long long seed, unsigned long long subsequence, unsigned long long offset,
                         curandStateXORWOW* state) {
-  // The factors and what the seed's halves are combined with are cuRAND's own.
+  // The constants are cuRAND's.
   const unsigned low = 1099087573u * (static_cast<unsigned>(seed) ^ 0xaad26b49u);
   const unsigned high = 2591861531u * (static_cast<unsigned>(seed >> 32) ^ 0xf7dcefddu);
   *state = {6615241u + low + high,
@@ -91,7 +91,7 @@ inline void curand_init(unsigned long long seed, unsigned long long subsequence,
 
 namespace trifold::host {
 
-// Adds to the counter's lower half, with a carry into the upper one; or to its upper half alone.
+// Adds to the counter's lower half, with a carry into the upper one; or to its upper half only.
 inline void count_on(curandStatePhilox4_32_10& state, uint64_t n, bool upper_half) {
   auto& word = state.counter.word;
   const auto add = [&](int at) {
@@ -136,7 +136,7 @@ inline void curand_init(unsigned long long seed, unsigned long long subsequence,
 
 // ---------------------------------------------------------------------------------------------------- MRG32k3a
 
-// 1 to the first modulus.
+// From 1 to the first modulus.
 inline double curand_MRG32k3a(curandStateMRG32k3a* state) {
   const auto [m1, m2] = trifold::host::mrg_moduli;
   auto& [s1, s2] = state->words;

@@ -1,5 +1,5 @@
-// What a library of one kernel gives to trifold/cpu/raw_kernel.py, which calls it: the kernel's signature, and
-// launches.
+// The interface between a library of one kernel and trifold/cpu/raw_kernel.py, which calls it: the kernel's signature,
+// and launches.
 #pragma once
 
 #include <trifold/launch.cuh>
@@ -12,7 +12,7 @@
 
 namespace trifold::host {
 
-// "float32" of float; empty: no type that an array's elements have.
+// The name of an element type: "float32" for float; empty: not a type of array elements.
 template <class T>
 std::string element_name() {
   using U = std::remove_cv_t<T>;
@@ -27,7 +27,8 @@ std::string element_name() {
   return "";
 }
 
-// A line for each parameter: pointer or value, bytes (of a value), what it is or points to, and whether that is const.
+// A line for each parameter: pointer or value, bytes (of a value), its type or that of what it points to, and whether
+// that is const.
 template <class P>
 std::string parameter_line() {
   using Value = std::remove_pointer_t<P>;
@@ -41,12 +42,12 @@ std::string signature(void (*)(P...)) {
   return (std::string() + ... + parameter_line<P>());
 }
 
-// As torch's C interface has it: calls body for parts of [begin, end) on several OS threads.
+// torch's C function that calls body for parts of [begin, end) on several OS threads.
 using TorchParallelFor = int (*)(int64_t begin, int64_t end, int64_t grain, void (*body)(int64_t, int64_t, void*),
                                  void* context);
 inline TorchParallelFor torch_parallel_for = nullptr;
 
-// Blocks over torch's own thread pool; a part is worth a thread from about 2^15 CUDA threads.
+// Runs blocks on torch's thread pool; a part is worth a thread from about 2^15 CUDA threads.
 inline void use_torch_threads(TorchParallelFor torch) {
   torch_parallel_for = torch;
   parallel_for = [](int64_t count, void (*body)(int64_t, int64_t, void*), void* context) {
@@ -57,8 +58,9 @@ inline void use_torch_threads(TorchParallelFor torch) {
   };
 }
 
-// Null, or why the launch failed; the text lives until the OS thread's next launch. shape: three extents each of the
-// grid, a block and a cluster (zeros: as the kernel says), and whether the launch is cooperative.
+// Launches the kernel. Returns null, or why the launch failed; the text is valid until the OS thread's next launch.
+// shape: three extents each of the grid, a block and a cluster (zeros: the kernel's own), and whether the launch is
+// cooperative.
 template <auto RawKernel, class... P>
 const char* launch_raw(void (*)(P...), const char* name, const char* parameters, const unsigned* shape, size_t shared,
                        void** arguments) {

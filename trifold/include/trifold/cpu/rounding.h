@@ -1,5 +1,5 @@
-// Operations with a rounding mode in their name, and conversions between numbers: exact in each mode, and saturating
-// where CUDA's are.
+// Operations with a rounding mode in their name, and conversions between numbers: exactly rounded in each mode, and
+// saturating where CUDA's are.
 #pragma once
 
 #include <trifold/cpu/qualifiers.h>
@@ -14,7 +14,7 @@ namespace trifold::host {
 
 enum class Rounding { nearest = FE_TONEAREST, zero = FE_TOWARDZERO, up = FE_UPWARD, down = FE_DOWNWARD };
 
-// Whether a number between two others becomes the one that is farther from zero.
+// Whether a number between two others is rounded to the one that is farther from zero.
 constexpr bool rounds_away(Rounding mode, bool negative) {
   return negative ? mode == Rounding::down : mode == Rounding::up;
 }
@@ -22,13 +22,13 @@ constexpr bool rounds_to_infinity(Rounding mode, bool negative) {
   return mode == Rounding::nearest || rounds_away(mode, negative);
 }
 
-// The compiler does not know what x is from here on, nor moves what makes it or takes it over a call.
+// Makes x opaque to the compiler, which also does not move its computation or its use across a call.
 template <class T>
 __forceinline__ void hide(T& x) {
   __asm__ volatile("" : "+m"(x) : : "memory");
 }
 
-// f of the operands in a rounding mode, of which the compiler knows nothing.
+// f of the operands in a rounding mode, hidden from the compiler.
 template <class Result, class F, class... Operands>
 inline Result in_mode(Rounding mode, F f, Operands... operands) {
   if (mode == Rounding::nearest) return f(operands...);
@@ -41,7 +41,7 @@ inline Result in_mode(Rounding mode, F f, Operands... operands) {
   return result;
 }
 
-// x as a double that rounds in a further step as x itself does: cut off, and odd where something was cut.
+// x as a double that a further rounding step rounds like x: truncated, and odd if it was inexact.
 template <class Integer>
 inline double to_odd(Integer x) {
   auto size = static_cast<uint64_t>(x);
@@ -51,8 +51,8 @@ inline double to_odd(Integer x) {
   return negative ? -static_cast<double>(size) : static_cast<double>(size);
 }
 
-// The exact sum a * b + c, to be rounded in a further step: where it has more than 53 bits, the last is odd. Exact for
-// factors of up to 26 bits each.
+// The sum a * b + c, for a further rounding step: odd if it has more than 53 bits. Correct for factors of up to 26 bits
+// each.
 inline double multiply_add_to_odd(double a, double b, double c) {
   const double product = a * b, sum = product + c;
   if (!(std::fabs(sum) <= std::numeric_limits<double>::max())) return sum;
@@ -63,8 +63,8 @@ inline double multiply_add_to_odd(double a, double b, double c) {
   return bit_cast<double>((error > 0) == (sum > 0) ? bits + 1 : bits - 1);
 }
 
-// Out of range is the nearest of the range. NaN is 0; of 64 bits it is the one with only the highest bit set (CUDA Math
-// API, "Type Casting Intrinsics").
+// Saturates. NaN becomes 0, or for 64 bits the number with only the highest bit set (CUDA Math API, "Type Casting
+// Intrinsics").
 template <class Integer, class Float>
 inline Integer to_integer(Float x, Rounding mode) {
   using Limits = std::numeric_limits<Integer>;
@@ -84,7 +84,7 @@ inline Integer to_integer(Float x, Rounding mode) {
 
 }  // namespace trifold::host
 
-// The names are made of the operation and the mode: only macros can make them.
+// The names are derived from the operation and the mode: only macros can define them.
 #define TRIFOLD_MODES(define, ...)                                                                                   \
   define(_rn, trifold::host::Rounding::nearest, __VA_ARGS__) define(_rz, trifold::host::Rounding::zero, __VA_ARGS__) \
       define(_ru, trifold::host::Rounding::up, __VA_ARGS__) define(_rd, trifold::host::Rounding::down, __VA_ARGS__)
@@ -154,7 +154,7 @@ inline double __int2double_rn(int x) {
 inline double __uint2double_rn(unsigned x) {
   return x;
 }
-// The one rounding of 1 / sqrt(x): 64 bits do before it.
+// 1 / sqrt(x), rounded once: 64 bits are enough before the rounding.
 inline float __frsqrt_rn(float x) {
   return static_cast<float>(1 / std::sqrt(static_cast<long double>(x)));
 }

@@ -1,5 +1,5 @@
-// CUDA's runtime API for ordinary programs that g++ compiles: one device, whose memory libtrifold_host keeps apart from
-// the host's, and on which everything has ended when the call returns. (CUDA Runtime API, reference manual.)
+// CUDA's runtime API for ordinary programs compiled by g++: one device, whose memory libtrifold_host separates from the
+// host's, and on which all work has ended when a call returns. (CUDA Runtime API, reference manual.)
 #pragma once
 
 #include <trifold/cpu/captures.h>
@@ -19,7 +19,7 @@
 
 namespace trifold::host {
 
-// A variable of the program's own, whose address says where that is loaded.
+// A variable of the program, whose address shows where the program is loaded.
 inline const bool program_began = (begin_program(&program_began), true);
 
 inline cudaError_t check(bool right) {
@@ -38,7 +38,7 @@ cudaError_t cudaMalloc(T** pointer, size_t bytes, trifold::host::Line line = {})
 }
 template <class T>
 cudaError_t cudaMallocPitch(T** pointer, size_t* pitch, size_t width, size_t height, trifold::host::Line line = {}) {
-  constexpr size_t alignment = 512;  // of the rows, as on devices of today
+  constexpr size_t alignment = 512;  // of the rows, as on current devices
   *pitch = (width + alignment - 1) / alignment * alignment;
   return cudaMalloc(pointer, *pitch * height, line);
 }
@@ -75,7 +75,7 @@ inline cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 
 namespace trifold::host {
 
-// The same for all copies, in a stream or not: what was launched before has ended.
+// For all copies, in a stream or not, since earlier launches have ended.
 inline cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, const Rectangle& shape, cudaMemcpyKind kind,
                              Line line) {
   if (const Error error = synchronise(); error != Error::success) return to_cuda(error);
@@ -183,7 +183,7 @@ inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, c
                  kind == trifold::host::MemoryKind::device && found ? nullptr : address};
   return cudaSuccess;
 }
-// Its pages are the program's own, and stay so.
+// The memory remains the program's own.
 inline cudaError_t cudaHostRegister(void*, size_t, unsigned) {
   return cudaSuccess;
 }

@@ -1,6 +1,5 @@
-// CUDA's runtime API: graphs, recorded from streams or made node by node (captures.h). Part of runtime_api.h. A kernel
-// is passed as the function that it is: where a program casts it to void*, trifold/build/cuda_text.py leaves the cast
-// out.
+// CUDA's runtime API: graphs, captured from streams or built node by node (captures.h). Part of runtime_api.h. A kernel
+// is passed as a function: if a program casts it to void*, trifold/build/cuda_text.py removes the cast.
 #pragma once
 
 #include <trifold/cpu/runtime_launches.h>
@@ -31,8 +30,8 @@ using cudaGraphExec_t = CUgraphExec_st*;
 
 namespace trifold::host {
 
-// A kernel with the types of its parameters, which say how many arguments a pointer to them leads to. As plain as the
-// void* that it stands for, since programs clear the struct that it is in.
+// A kernel with the types of its parameters, which determine the number of arguments. Trivial like the void* that it
+// replaces, since programs zero-initialise the struct that contains it.
 class KernelFunction {
  public:
   KernelFunction() = default;
@@ -41,7 +40,7 @@ class KernelFunction {
   KernelFunction(void (*function)(Params...))
       : code_(reinterpret_cast<const void*>(function)), bind_(bind_to<Params...>) {}
 
-  // The launch with the present values of the arguments; empty: the kernel's type is not known.
+  // The launch with the current values of the arguments; empty: the kernel's type is unknown.
   std::function<cudaError_t()> bind(const cudaLaunchConfig_t& launch, void** arguments, Line line) const {
     return bind_ == nullptr ? nullptr : bind_(code_, {&launch, line}, arguments);
   }
@@ -133,7 +132,7 @@ inline cudaError_t add_node(cudaGraphNode_t* node, cudaGraph_t graph, const cuda
   *node = graph->add(type, std::vector<cudaGraphNode_t>(after, after + count), std::move(work));
   return cudaSuccess;
 }
-// Gives the node of an executable graph that a graph's node became other work.
+// Replaces the work of the node of an executable graph that was made from a graph's node.
 inline cudaError_t replace_work(cudaGraphExec_t exec, cudaGraphNode_t node, Work work) {
   const cudaGraphNode_t found = exec == nullptr ? nullptr : exec->graph->copy_of(node);
   if (found == nullptr || !work) return check(false);
@@ -208,7 +207,7 @@ inline cudaError_t cudaGraphNodeFindInClone(cudaGraphNode_t* node, cudaGraphNode
   *node = clone->copy_of(original);
   return trifold::host::check(*node != nullptr);
 }
-// nodes null: only their count.
+// nodes null: returns only their count.
 inline cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
   std::vector<cudaGraphNode_t> found;
   for (const auto& node : graph->nodes) found.push_back(node.get());
@@ -229,7 +228,7 @@ inline cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t* 
   for (size_t i = 0; i < count; ++i) to[i]->after.push_back(from[i]);
   return cudaSuccess;
 }
-// As of CUDA 13; edges have no data here.
+// CUDA 13's form; edges have no data here.
 inline cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
                                             const void*, size_t count) {
   return cudaGraphAddDependencies(graph, from, to, count);
@@ -288,7 +287,7 @@ inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph
   *exec = new CUgraphExec_st{graph->copy()};
   return cudaSuccess;
 }
-// As before CUDA 12.
+// The form before CUDA 12.
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, cudaGraphNode_t*, char*, size_t,
                                         trifold::host::Line line = {}) {
   return cudaGraphInstantiate(exec, graph, 0, line);
@@ -304,7 +303,7 @@ inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
 inline cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t) {
   return trifold::host::check(exec != nullptr);
 }
-// In a stream that is captured, the graph becomes a node of the captured one.
+// In a captured stream, the graph becomes a node of the captured one.
 inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream, trifold::host::Line line = {}) {
   if (exec == nullptr) return trifold::host::check(false);
   if (trifold::host::capture_of(stream) == nullptr)
@@ -342,7 +341,7 @@ inline cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cuda
   node->run = std::move(work);
   return cudaSuccess;
 }
-// Takes over the work of a graph of the same shape.
+// Replaces the work by that of a graph of the same shape.
 inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* result) {
   const auto& [own, other] = std::tie(exec->graph->nodes, graph->nodes);
   *result = {cudaGraphExecUpdateSuccess, nullptr, nullptr};

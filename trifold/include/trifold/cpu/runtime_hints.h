@@ -1,10 +1,10 @@
-// CUDA's runtime API: what tells the driver how memory, caches and stacks will be used, and changes no result. Part of
+// CUDA's runtime API: hints about the use of memory, caches and stacks, which do not change results. Part of
 // runtime_api.h.
 #pragma once
 
 #include <trifold/cpu/runtime_api.h>
 
-// With a device's number, as before CUDA 13, or a place.
+// With a device number, as before CUDA 13, or a location.
 inline cudaError_t cudaMemPrefetchAsync(const void*, size_t, int, cudaStream_t = nullptr) {
   return cudaSuccess;
 }
@@ -36,7 +36,7 @@ cudaError_t cudaFuncSetSharedMemConfig(T*, cudaSharedMemConfig) {
   return cudaSuccess;
 }
 
-// A thread's stack is as TRIFOLD_KERNEL_STACK_KIB says, and printf has no buffer.
+// TRIFOLD_KERNEL_STACK_KIB sets the size of a thread's stack, and printf has no buffer.
 inline cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) {
   return cudaSuccess;
 }

@@ -1,13 +1,13 @@
-// CUDA's runtime API: attributes of kernels, how many run at a time, and launches that are no <<<…>>>. Part of
-// runtime_api.h. A kernel is passed as the function that it is, since its type has its parameters; where a program
-// casts it to void*, trifold/build/cuda_text.py leaves the cast out.
+// CUDA's runtime API: attributes of kernels, occupancy, and launches by functions. Part of runtime_api.h. A kernel is
+// passed as a function, whose type has its parameters; if a program casts it to void*, trifold/build/cuda_text.py
+// removes the cast.
 #pragma once
 
 #include <trifold/cpu/runtime_api.h>
 
 namespace trifold::host {
 
-// A launch's configuration and the line of the call that it is an argument of.
+// A launch's configuration, and the line of the call to which it is passed.
 struct ConfigurationAt {
   const cudaLaunchConfig_t* given;
   Line line;
@@ -15,7 +15,7 @@ struct ConfigurationAt {
   ConfigurationAt(const cudaLaunchConfig_t* given, Line line = {}) : given(given), line(line) {}
 };
 
-// What a configuration says of the launch of this kernel; false where an attribute is not there on the CPU.
+// Fills in the configuration of a launch of this kernel; false if an attribute is not supported on the CPU.
 inline bool describe(const ConfigurationAt& configuration, const void* code, Kernel& kernel) {
   const cudaLaunchConfig_t& given = *configuration.given;
   kernel = {};
@@ -39,7 +39,7 @@ inline bool describe(const ConfigurationAt& configuration, const void* code, Ker
       case cudaLaunchAttributeProgrammaticStreamSerialization:
         kernel.dependent = attribute.val.programmaticStreamSerializationAllowed != 0;
         break;
-      // What does not change a result: on the CPU, a kernel has ended before the next one begins.
+      // Attributes that do not change results: on the CPU, a kernel has ended before the next one begins.
       case cudaLaunchAttributeIgnore:
       case cudaLaunchAttributeAccessPolicyWindow:
       case cudaLaunchAttributeSynchronizationPolicy:
@@ -57,7 +57,7 @@ inline bool describe(const ConfigurationAt& configuration, const void* code, Ker
   return true;
 }
 
-// Runs it; returns CUDA's error.
+// Runs the launch; returns CUDA's error.
 template <class... Params>
 cudaError_t run_function(const Kernel& kernel, void (*function)(Params...), Line line, const Params&... arguments) {
   Error error = Error::success;
@@ -66,7 +66,7 @@ cudaError_t run_function(const Kernel& kernel, void (*function)(Params...), Line
       arguments...);
   return to_cuda(error);
 }
-// The same as what its stream is told.
+// The same as an operation of its stream.
 template <class... Params>
 cudaError_t launch_function(const Kernel& kernel, void (*function)(Params...), Line line, const Params&... arguments) {
   const auto stream = static_cast<cudaStream_t>(const_cast<void*>(kernel.stream));
@@ -103,7 +103,7 @@ cudaError_t cudaFuncSetAttribute(T* kernel, cudaFuncAttribute attribute, int val
                       Error::not_supported, line));
   }
 }
-// The CPU's registers are not a GPU's.
+// The CPU's registers differ from a GPU's.
 template <class T>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, T* kernel) {
   using namespace trifold::host;
@@ -120,7 +120,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, T* kernel) {
 
 // ---------------------------------------------------------------------------------------------------- occupancy
 
-// As many blocks as threads and shared memory allow; the CPU's registers are not a GPU's.
+// The number of blocks that threads and shared memory allow; registers are not considered.
 template <class T>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, T*, int block_size, size_t shared) {
   cudaDeviceProp device;
@@ -136,7 +136,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, 
                                                                    size_t shared, unsigned) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, block_size, shared);
 }
-// Blocks as large as the kernel's bounds and `limit` allow, of which as much shared memory as shared(threads) fits.
+// The largest blocks that the kernel's bounds and `limit` allow and whose shared memory, shared(threads), fits.
 template <class T, class Shared>
 cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int* grid, int* block, T* kernel, Shared shared,
                                                            int limit = 0) {

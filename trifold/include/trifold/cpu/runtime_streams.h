@@ -1,5 +1,5 @@
-// CUDA's runtime API: streams and events. Part of runtime_api.h. What a stream is told to do is complete when the call
-// returns; a stream that is captured records it (captures.h).
+// CUDA's runtime API: streams and events. Part of runtime_api.h. An operation of a stream is complete when the call
+// returns; a captured stream records it (captures.h).
 #pragma once
 
 #include <trifold/cpu/runtime_api.h>
@@ -16,7 +16,7 @@ inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned f
   return cudaStreamCreateWithFlags(stream, flags);
 }
 inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  *least = *greatest = 0;  // there is one alone
+  *least = *greatest = 0;  // there is only one
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) {
@@ -43,7 +43,7 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t stream, trifold::host::Lin
 inline cudaError_t cudaStreamQuery(cudaStream_t stream, trifold::host::Line line = {}) {
   return cudaStreamSynchronize(stream, line);
 }
-// What the stream was told before has ended.
+// Earlier operations of the stream have ended.
 inline cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned,
                                          trifold::host::Line line = {}) {
   using namespace trifold::host;
@@ -61,7 +61,7 @@ inline cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function
   });
 }
 
-// Memory of a stream's own order: made and freed at once.
+// Stream-ordered memory: allocated and freed at once.
 template <class T>
 cudaError_t cudaMallocAsync(T** pointer, size_t bytes, cudaStream_t stream, trifold::host::Line line = {}) {
   using namespace trifold::host;
@@ -108,7 +108,7 @@ inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
   using namespace trifold::host;
   if (event == nullptr) return check(false);
   const Capture* const own = capture_of(stream);
-  // The graph of a capture that has ended is the program's.
+  // After the end of a capture, its graph belongs to the program.
   const bool captured = std::find(captures.begin(), captures.end(), event->capture) != captures.end();
   if (own == nullptr && !captured) return cudaSuccess;
   if (!captured)

@@ -1,4 +1,4 @@
-// The types and constants of CUDA's runtime API, as far as runtime_api.h has its functions. Numbers are CUDA's.
+// The types and constants of CUDA's runtime API that runtime_api.h uses, with CUDA's values.
 #pragma once
 
 #include <trifold/cpu.h>
@@ -195,15 +195,15 @@ enum cudaSharedMemConfig {
   cudaSharedMemBankSizeEightByte,
 };
 
-// What captures of streams keep (captures.h).
+// Part of captures (captures.h).
 struct CUgraphNode_st;
 namespace trifold::host {
 struct Capture;
 }
 
-// `last`: of a captured stream, the nodes that its next operation comes after.
+// `last`: for a captured stream, the nodes on which its next operation depends.
 struct CUstream_st {
-  bool blocking = true;  // it waits for the default stream, and that for it
+  bool blocking = true;  // synchronises with the default stream
   std::shared_ptr<trifold::host::Capture> capture{};
   std::vector<CUgraphNode_st*> last{};
 };
@@ -214,12 +214,12 @@ using cudaStreamCallback_t = void (*)(cudaStream_t stream, cudaError_t status, v
 using cudaHostFn_t = void (*)(void* data);
 struct CUevent_st {
   std::chrono::steady_clock::time_point recorded{};
-  std::shared_ptr<trifold::host::Capture> capture{};  // the one that it was recorded in, after `last`
+  std::shared_ptr<trifold::host::Capture> capture{};  // the capture in which it was recorded, after `last`
   std::vector<CUgraphNode_st*> last{};
 };
 using cudaEvent_t = CUevent_st*;
 
-// What is not set is the same for all devices here (CUDA C++ Programming Guide, "Technical Specifications per Compute
+// Default values are the same for all devices here (CUDA C++ Programming Guide, "Technical Specifications per Compute
 // Capability"), or an H200's.
 struct cudaDeviceProp {
   char name[256] = "trifold's CPU build";

@@ -1,5 +1,5 @@
-// CUDA's runtime API: memory of three dimensions, and pools. Part of runtime_api.h. Arrays (cudaArray_t) are for
-// textures, which the CPU has not.
+// CUDA's runtime API: three-dimensional memory, and pools. Part of runtime_api.h. Arrays (cudaArray_t) are for
+// textures, which the CPU does not have.
 #pragma once
 
 #include <trifold/cpu/runtime_api.h>
@@ -88,7 +88,7 @@ inline cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* copied, trifold::host::
 
 // ---------------------------------------------------------------------------------------------------- pools
 
-// What is freed goes back to the system at once, whatever a pool is told.
+// Freed memory is returned to the system at once, whatever a pool's settings are.
 struct CUmemPoolHandle_st {};
 using cudaMemPool_t = CUmemPoolHandle_st*;
 enum cudaMemPoolAttr {

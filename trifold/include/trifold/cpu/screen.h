@@ -1,11 +1,11 @@
-// A quick look at a kernel's accesses. It sees every race and every read of what nobody wrote, and suspects some that
-// are none: what it suspects is run again with all checks (trifold/simulator/compiled), which know what a warp, a fence
-// and an atomic order, and describe what they find. Here only barriers order. Operations of a warp are right if all of
-// its lanes do them, at the same lines in the same order.
+// A fast approximate check of a kernel's accesses. It finds every race and every uninitialised read, with false
+// positives: a kernel that it suspects is run again with all checks (trifold/simulator/compiled), which consider the
+// ordering by warps, fences and atomics, and describe what they find. Here only barriers order accesses. Operations of
+// a warp are accepted if all of its lanes do them, at the same lines in the same order.
 //
-// One OS thread runs the blocks in order. Each interval between barriers of each block has a number of its own, `now`,
-// that grows, so that nothing is cleared between blocks and launches: an access belongs to this launch, to this block
-// or to this interval if its number is at least the first one of it.
+// One OS thread runs the blocks in order. Each interval between barriers of each block has its own increasing number,
+// `now`, so that nothing needs to be cleared between blocks and launches: an access belongs to this launch, to this
+// block or to this interval if its number is at least the first one of it.
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -19,7 +19,8 @@
 
 namespace trifold::screen {
 
-// What is known of an element: the intervals of the last write and the last read, and by which thread of the block.
+// The state of an element: the intervals of the last write and the last read, and the threads of the block that made
+// them.
 struct alignas(16) Cell {
   uint32_t written, read;
   uint16_t writer, reader;
@@ -46,14 +47,15 @@ struct Watched {
 struct State {
   uint32_t launch = 0, block = 0, now = 0, last = 0, thread = 0;
   uint64_t running_block = 0;
-  bool has_waited = false;  // a thread of the running block
+  bool has_waited = false;  // a thread of the running block has waited
   uint32_t ended = 0, first_ended = 0;
   unsigned count = 0;
   Array arrays[32] = {};
   Watched watched[32] = {};
   uint32_t waits[1024] = {};
-  uint64_t paths[1024] = {};  // the lines of the barriers, and of the operations of its warp, that a thread has come to
-  bool has_met = false;       // in its warp: a thread of the running block
+  // a hash of the lines of barriers, and of operations of its warp, that each thread has reached
+  uint64_t paths[1024] = {};
+  bool has_met = false;  // a thread of the running block has synchronised with its warp
   uint64_t warp_paths[1024] = {};
   uint32_t ended_of_warp[32] = {}, first_of_warp[32] = {};
   Cell shared_words[1 << 16] = {}, shared_bytes[1 << 18] = {};
@@ -66,7 +68,7 @@ inline State state;
 
 // -------------------------------------------------------------------------------------------------- accesses
 
-// Where `read` is `now`, no thread has written since, and any may read.
+// If `read` is `now`, no thread has written since, and any may read.
 template <bool shared>
 __forceinline__ void note_read(Cell& cell) {
   State& s = state;
@@ -75,7 +77,7 @@ __forceinline__ void note_read(Cell& cell) {
       cell.reader = by_several | (cell.reader & by_other_blocks);
     return;
   }
-  // In shared memory, what another block wrote last was never written.
+  // In shared memory, what another block wrote counts as unwritten.
   if (shared || cell.written >= s.launch) {
     if (cell.written < s.block || cell.written > s.now) [[unlikely]]
       suspect();
@@ -120,7 +122,7 @@ __forceinline__ void note_atomic(Cell& cell) {
   require_no_reader<shared>(cell);
   const uint32_t first = shared ? s.block : s.launch;
   const bool known = cell.written >= first;
-  if ((!known && shared) || cell.written == unwritten) suspect();  // it reads what nobody wrote
+  if ((!known && shared) || cell.written == unwritten) suspect();  // an uninitialised read
   uint16_t history = 0;
   if (known) {
     const bool plain = (cell.writer & by_atomics) == 0, of_other_block = cell.written < s.block;
@@ -156,14 +158,14 @@ __forceinline__ void note(T* place) {
     } else {
       note_in<true, access>(state.shared_bytes[address & 0x3FFFF]);
     }
-  } else if constexpr (space == 'p' || !std::is_const_v<T>) {  // an array that the kernel only reads has no race
+  } else if constexpr (space == 'p' || !std::is_const_v<T>) {  // an array that the kernel only reads has no races
     const auto address = reinterpret_cast<uintptr_t>(place);
     for (unsigned i = 0; i < state.count; ++i) {
       const Array& array = state.arrays[i];
       const size_t distance = address - array.begin;
       if (distance < array.bytes) return note_in<false, access>(array.cells[distance / sizeof(T)]);
     }
-    if constexpr (space != 'p') suspect();  // what a function is passed may be an array that is only read
+    if constexpr (space != 'p') suspect();  // a function's parameter may be an array that is only read
   }
 }
 
@@ -173,7 +175,7 @@ __forceinline__ uint32_t linear(const uint3& index, const dim3& extent) {
   return index.x + extent.x * (index.y + extent.y * index.z);
 }
 
-// Threads begin in the natural order, (0, 0, 0) first.
+// Threads start in the natural order, (0, 0, 0) first.
 __forceinline__ void begin_thread() {
   State& s = state;
   s.thread = linear(threadIdx, blockDim);
@@ -200,7 +202,7 @@ inline uint64_t extended(uint64_t path, int line) {
   return (path + static_cast<uint64_t>(line)) * 0x9e3779b97f4a7c15;
 }
 
-// Barriers that the running thread has passed.
+// The number of barriers that the running thread has passed.
 inline int interval() {
   return state.has_waited ? static_cast<int>(state.waits[linear(threadIdx, blockDim)]) : 0;
 }
@@ -219,7 +221,7 @@ inline void barrier(int line) {
   s.last = std::max(s.last, s.now);
 }
 
-// The running thread does something together with its warp.
+// The running thread takes part in an operation of its warp.
 template <class Operation>
 auto in_warp(unsigned mask, int line, const Operation& operation) {
   State& s = state;
@@ -236,7 +238,7 @@ auto in_warp(unsigned mask, int line, const Operation& operation) {
   return result;
 }
 
-// All lanes of a warp have met.
+// All lanes of a warp have reached the same operations.
 inline void end_lane(uint32_t thread) {
   State& s = state;
   const uint32_t warp = thread / 32;
@@ -247,7 +249,7 @@ inline void end_lane(uint32_t thread) {
   }
 }
 
-// All threads of a block have come to the same barriers.
+// All threads of a block have reached the same barriers.
 __forceinline__ void end_thread() {
   State& s = state;
   ++s.ended;
@@ -263,7 +265,7 @@ __forceinline__ void end_thread() {
 
 // -------------------------------------------------------------------------------------------------- launches
 
-// An argument: an array's bytes, and for each element whether nobody has written it; null: all are written.
+// An argument: an array's bytes, and for each element whether it is uninitialised; null: all are initialised.
 struct Given {
   uint64_t begin, bytes, element_bytes, is_written_to;
   const unsigned char* unwritten;
@@ -284,7 +286,7 @@ inline void forget_all() {
   s.last = 0;
 }
 
-// False: the arrays are such that the screen cannot look at them.
+// False: the screen cannot check these arrays.
 inline bool begin_launch(const Given* given, int count) {
   State& s = state;
   if (s.last > last_interval / 2) forget_all();

@@ -1,4 +1,4 @@
-// Two halves or four bytes of a word at a time (CUDA Math API, "SIMD Intrinsics").
+// Operations on two halves or four bytes of a word (CUDA Math API, "SIMD Intrinsics").
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace trifold::host {
 
-// f of each part of `T`'s width of the words.
+// f of each part of the words that has `T`'s width.
 template <class T, class F, class... Words>
 constexpr unsigned in_parts(F f, Words... words) {
   unsigned result = 0;
@@ -28,7 +28,7 @@ constexpr unsigned sum_of_parts(F f, unsigned a, unsigned b) {
   return sum;
 }
 
-// The nearest number that `T` has.
+// Saturates to `T`.
 template <class T>
 constexpr int saturated(int x) {
   constexpr int least = std::numeric_limits<T>::min(), most = std::numeric_limits<T>::max();
@@ -37,7 +37,7 @@ constexpr int saturated(int x) {
 
 }  // namespace trifold::host
 
-// The names are those of the operations and the number of parts: only a macro can make them.
+// The names are those of the operations and the number of parts: only a macro can define them.
 #define TRIFOLD_PARTS_OF(count, type, name, expression)                                                \
   inline unsigned name##count(unsigned a, unsigned b) {                                                \
     using T [[maybe_unused]] = type;                                                                   \
@@ -64,7 +64,7 @@ TRIFOLD_UNSIGNED(__vmaxu, x > y ? x : y)
 TRIFOLD_SIGNED(__vmins, x < y ? x : y)
 TRIFOLD_UNSIGNED(__vminu, x < y ? x : y)
 
-// A comparison: all bits of the part, or its lowest one.
+// A comparison: sets all bits of the part, or its lowest one.
 #define TRIFOLD_COMPARED(kind, name, comparison) \
   TRIFOLD_##kind(__vcmp##name, comparison ? -1 : 0) TRIFOLD_##kind(__vset##name, comparison ? 1 : 0)
 TRIFOLD_COMPARED(UNSIGNED, eq, x == y)

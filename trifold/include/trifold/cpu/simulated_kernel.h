@@ -1,4 +1,5 @@
-// What a library of one drafted kernel gives to trifold/simulator/compiled, which launches it in its prototype's place.
+// The interface between a library of one drafted kernel and trifold/simulator/compiled, which launches it instead of
+// its prototype.
 #pragma once
 
 #include <trifold/launch.cuh>
@@ -28,7 +29,7 @@ inline std::string outside_as_text() {
   return text;
 }
 
-// Runs the kernel by all threads of all blocks.
+// Runs the kernel with all threads of all blocks.
 template <auto Prototype, class... P>
 void run_by_threads(const Kernel& kernel, const P&... arguments) {
   describe_launch(
@@ -45,7 +46,7 @@ void run_by_threads(const Kernel& kernel, const P&... arguments) {
       run_grid, arguments...);
 }
 
-// The same, by code of a block, none of whose threads waits.
+// The same with code for a whole block, in which no thread waits.
 template <class Block, class... P>
 void run_by_blocks(Kernel kernel, const Block& block, const P&... arguments) {
   const auto run = [&] { block(arguments...); };
@@ -55,8 +56,8 @@ void run_by_blocks(Kernel kernel, const Block& block, const P&... arguments) {
   run_grid(kernel);
 }
 
-// block: runs a whole block; or null. shape: three extents each of the grid and of a block, and whether the launch is
-// cooperative. arrays: those among the arguments (screen::Given), which only the screen asks for.
+// block: a function that runs a whole block; or null. shape: three extents each of the grid and of a block, and whether
+// the launch is cooperative. arrays: those among the arguments (screen::Given), which only the screen uses.
 template <auto Prototype, class Block, class... P>
 Ended launch_simulated(void (*)(P...), const Block& block, const char* name, const char* parameters,
                        const unsigned* shape, size_t shared, void** arguments, [[maybe_unused]] const void* arrays,

@@ -1,4 +1,4 @@
-// What newer C++ libraries have, for programs of C++17: the dialect's headers are compiled with the program.
+// Features of newer C++ libraries, for programs in C++17, with which the dialect's headers are compiled.
 #pragma once
 
 #include <type_traits>
@@ -19,7 +19,7 @@ concept convertible_to = std::is_convertible_v<From, To>;
 template <class Derived, class Base>
 concept derived_from = std::is_base_of_v<Base, Derived>;
 
-// A parameter of this type takes no part in the deduction of template arguments.
+// A parameter of this type does not take part in the deduction of template arguments.
 template <class T>
 struct Identity {
   using type = T;

@@ -1,6 +1,6 @@
-// Copies by tensor maps (PTX ISA, "cp.async.bulk.tensor"): each is as many bulk copies as its box has rows, or as those
-// have pieces of 16 bytes where the box is swizzled. Elements outside the tensor are zeros in shared memory, and are
-// not written to global memory.
+// Copies by tensor maps (PTX ISA, "cp.async.bulk.tensor"). Each consists of one bulk copy per row of its box, or per 16
+// bytes of a row if the box is swizzled. Elements outside the tensor are zeros in shared memory, and are not written to
+// global memory.
 #pragma once
 
 #include <trifold/cpu/asynchronous.h>
@@ -15,11 +15,11 @@ namespace trifold::host {
 
 struct TensorCopy {
   const void* map;
-  const int32_t* at;  // the first element of the box, in each of so many dimensions
+  const int32_t* at;  // the first element of the box, in each dimension
   uint32_t dimensions;
   char* shared;
   bool to_shared;
-  void* barrier = nullptr;  // of a copy to shared memory
+  void* barrier = nullptr;  // for a copy to shared memory
   uint32_t ranks = 0;
   Instruction instruction = Instruction::cp_async_bulk_tensor;
   ptx::Combine combine = nullptr;
@@ -29,7 +29,7 @@ class TensorCopyStart {
  public:
   TensorCopyStart(const TensorCopy& copy, Line line) : copy_(copy), line_(line) {
     std::memcpy(&map_, copy.map, sizeof map_);
-    // Of the box, while its rows need none: a row of a wrong one is found.
+    // The box's alignment; rows need none: a row of a misaligned box is found to be.
     if (constexpr size_t box = 128; reinterpret_cast<uintptr_t>(copy.shared) % box != 0) shared_alignment_ = box;
     if (map_.made != TensorMap::mark)
       stop_launch("a copy by something that cuTensorMapEncodeTiled has not made a tensor map of,", line);
@@ -47,7 +47,7 @@ class TensorCopyStart {
     int64_t begin, end;
   };
 
-  // Which bytes of a row the tensor has, and where its first one would lie.
+  // The bytes of a row that are inside the tensor, and the offset of the first one.
   Bytes inside(uint32_t row, int64_t& offset) const {
     bool is_inside = true;
     offset = copy_.at[0] * map_.stride[0];
@@ -68,7 +68,7 @@ class TensorCopyStart {
     for (int64_t at = 0; at < bytes; at += piece) {
       const Bytes part{std::clamp(valid.begin, at, at + piece), std::clamp(valid.end, at, at + piece)};
       char* const shared = swizzled(copy_.shared + row * bytes + at);
-      // Not computed from the tensor's address where nothing is accessed: it may lie anywhere.
+      // Not computed if nothing is accessed: the address may be far outside of the tensor.
       char* const global = part.begin < part.end ? map_.begin + (offset + part.begin) : map_.begin;
       if (!copy_.to_shared) {
         if (part.begin < part.end) start_part(global, shared + (part.begin - at), part.end - part.begin, 0);
@@ -96,7 +96,7 @@ class TensorCopyStart {
                          line_);
   }
 
-  // The pieces of 16 bytes change places within 32, 64 or 128 bytes, by the number of the 128 bytes that they are in.
+  // Pieces of 16 bytes are permuted within 32, 64 or 128 bytes, by the index of their 128 bytes.
   char* swizzled(char* place) const {
     const auto address = reinterpret_cast<uintptr_t>(place);
     const uintptr_t mask = (uintptr_t{1} << map_.swizzle) - 1;
@@ -113,7 +113,7 @@ inline void start_tensor_copy(const TensorCopy& copy, Line line) {
   TensorCopyStart(copy, line).start();
 }
 
-// What a reduction makes of elements of a map's type; null: it has none of this kind.
+// The combining function of a reduction for a map's element type; null: not supported.
 template <class Word>
 ptx::Combine combine_for(const void* map) {
   namespace words = ptx::modifier;

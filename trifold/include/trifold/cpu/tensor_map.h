@@ -1,5 +1,5 @@
-// Tensor maps as a kernel reads them (tensor_copies.h) and the host makes them (driver_api.h). What they hold is ours,
-// not a GPU's.
+// Tensor maps, which the host makes (driver_api.h) and kernels use (tensor_copies.h). Their format differs from a
+// GPU's.
 #pragma once
 
 #include <cstdint>
@@ -48,14 +48,14 @@ namespace trifold::host {
 
 inline constexpr uint32_t most_dimensions = 5;
 
-// What an encoded map holds; the innermost dimension first.
+// The contents of an encoded map; the innermost dimension first.
 struct TensorMap {
   static constexpr uint32_t mark = 0x7f01d7a9;
 
   uint32_t made;  // `mark`
   uint8_t rank, element_bytes, type, swizzle;
   char* begin;
-  uint32_t last[most_dimensions];  // the size less one: a dimension of 2^32 is allowed
+  uint32_t last[most_dimensions];  // the size minus one: a dimension of 2^32 is allowed
   uint16_t box[most_dimensions];
   int64_t stride[most_dimensions];  // bytes
 };

@@ -1,10 +1,10 @@
-// CUDA's vector types, with its sizes and alignments (CUDA C++ Programming Guide, "Built-in Vector Types"), and their
-// constructors. uint3 and dim3 are in <trifold/cpu.h>.
+// CUDA's vector types, with CUDA's sizes and alignments (CUDA C++ Programming Guide, "Built-in Vector Types"), and
+// their constructors. uint3 and dim3 are in <trifold/cpu.h>.
 #pragma once
 
 #include <trifold/cpu.h>
 
-// The names are made of the element's: only a macro can make them.
+// The names contain the element's: only a macro can define them.
 #define TRIFOLD_VECTORS_BUT_3(name, T)                              \
   struct name##1 {                                                  \
     T x;                                                            \

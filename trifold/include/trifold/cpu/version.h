@@ -1,5 +1,5 @@
-// The version of CUDA whose runtime API runtime_api.h has; in the forms in which programs ask for it. The compiler's
-// own, which nvcc defines, are in program_macros.h.
+// The version of CUDA that runtime_api.h implements, in the forms in which programs test it. The compiler's own macros,
+// which nvcc defines, are in program_macros.h.
 #pragma once
 
 #define CUDART_VERSION 13000

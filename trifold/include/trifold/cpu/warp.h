@@ -1,4 +1,4 @@
-// What the lanes of a warp do together: shuffles, votes, matches, reductions.
+// Operations of a warp's lanes: shuffles, votes, matches, reductions.
 #pragma once
 
 #include <trifold/cpu.h>
@@ -9,7 +9,7 @@ namespace trifold::host {
 
 template <class T>
 T shuffle(Wait operation, unsigned mask, T value, unsigned lane, int width, Line line) {
-  // PTX's operand c of shfl.sync: which lanes form a segment, and where it ends.
+  // Operand c of PTX's shfl.sync: which lanes form a segment, and where it ends.
   const unsigned clamp = (32u - static_cast<unsigned>(width)) << 8 | (operation == Wait::shuffle_up ? 0u : 0x1fu);
   return from_bits<T>(meet_warp(operation, mask, false, to_bits(value), lane, clamp, line).value);
 }

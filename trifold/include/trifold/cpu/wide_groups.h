@@ -1,4 +1,4 @@
-// CUDA's cooperative groups of more than a block: a cluster of blocks, and the grid.
+// CUDA's cooperative groups larger than a block: a cluster of blocks, and the grid.
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -18,7 +18,7 @@ inline unsigned threads_of_block() {
 
 }  // namespace details
 
-// The blocks of the running block's cluster: itself alone, where the launch has no clusters.
+// The blocks of the running block's cluster; only the block itself if the launch has no clusters.
 class cluster_group {
  public:
   struct arrival_token {};
@@ -31,12 +31,12 @@ class cluster_group {
   static void barrier_wait(Line line = {}) { __cluster_barrier_wait(line); }
   static void barrier_wait(arrival_token&&, Line line = {}) { __cluster_barrier_wait(line); }
 
-  // Where what this block has at `address` of its shared memory lies in block `rank`.
+  // The address in block `rank` that corresponds to `address` in this block's shared memory.
   template <class T>
   static T* map_shared_rank(T* address, int rank, Line line = {}) {
     return static_cast<T*>(__cluster_map_shared_rank(address, static_cast<unsigned>(rank), line));
   }
-  // The block in whose shared memory the address lies.
+  // The rank of the block whose shared memory contains the address.
   static unsigned query_shared_rank(const void* address, Line line = {}) {
     return __cluster_query_shared_rank(address, line);
   }
@@ -62,13 +62,13 @@ inline cluster_group this_cluster() {
   return {};
 }
 
-// The whole grid. Its ranks and sizes are those of any launch; its barrier needs a cooperative one, in which all blocks
-// run at a time.
+// The whole grid. Ranks and sizes work in any launch; the barrier needs a cooperative one, in which all blocks are
+// resident.
 class grid_group {
  public:
   struct arrival_token {};
 
-  static bool is_valid() { return trifold::host::is_cooperative(); }  // of the barrier
+  static bool is_valid() { return trifold::host::is_cooperative(); }  // whether the barrier can be used
   static unsigned long long num_blocks() { return 1ull * gridDim.x * gridDim.y * gridDim.z; }
   static unsigned long long block_rank() {
     return blockIdx.x + 1ull * gridDim.x * (blockIdx.y + 1ull * gridDim.y * blockIdx.z);
@@ -94,8 +94,8 @@ class grid_group {
           line);
     trifold::host::wait_at_wider_barrier(trifold::host::Wait::grid_barrier, line);
   }
-  // On the CPU a thread arrives when it waits. What it does between the two comes before all that others do after
-  // theirs, for the checks, too.
+  // On the CPU a thread arrives when it waits. So what it does in between is ordered before all that others do after
+  // their wait, also for the checks.
   static arrival_token barrier_arrive() { return {}; }
   static void barrier_wait(arrival_token&&, Line line = {}) { sync(line); }
 };

@@ -1,4 +1,4 @@
-// Moving and choosing registers, logic, shifts and the bits of words.
+// Moving and selecting registers, logic, shifts and the bits of words.
 #pragma once
 
 #include <trifold/cpu/numbers.h>
@@ -12,7 +12,7 @@ template <class T, class D, class A>
 __forceinline__ void mov_(D& d, A a) {
   put(d, get<T>(a));
 }
-// The first register is the low end.
+// The first register is the low part.
 template <class T, class D, class... A>
 __forceinline__ void mov_(D& d, std::tuple<A...> parts) {
   uint64_t all = 0;
@@ -66,7 +66,7 @@ __forceinline__ void cnot_(D& d, A a) {
   put(d, static_cast<T>(get<T>(a) == 0 ? 1 : 0));
 }
 
-// A shift by more than the width is one by the width.
+// A shift by more than the width is a shift by the width.
 template <class T, class D, class A, class B>
 __forceinline__ void shl_(D& d, A a, B by) {
   constexpr uint32_t width = 8 * sizeof(T);
@@ -90,7 +90,7 @@ __forceinline__ void shf_(D& d, A low, B high, C by) {
     put(d, has<Mode, modifier::clamp_> ? __funnelshift_rc(l, h, shift) : __funnelshift_r(l, h, shift));
 }
 
-// The selector that a mode of prmt makes of its operand's two low bits.
+// The selector for a mode of prmt and its operand's two low bits.
 template <class Mode>
 constexpr uint32_t prmt_selector(uint32_t c) {
   using namespace modifier;
@@ -111,7 +111,7 @@ __forceinline__ void prmt_(D& d, A a, B b, C c) {
   put(d, __byte_perm(get<T>(a), get<T>(b), selector));
 }
 
-// Bit abc of the table is what bits a, b and c become.
+// Bit abc of the table is the result for bits a, b and c.
 template <class T, class D, class A, class B, class C, class Table>
 __forceinline__ void lop3_(D& d, A a, B b, C c, Table table) {
   const auto x = get<T>(a), y = get<T>(b), z = get<T>(c);
@@ -122,7 +122,7 @@ __forceinline__ void lop3_(D& d, A a, B b, C c, Table table) {
   put(d, made);
 }
 
-// A signed field's sign is that of its highest bit within the word.
+// The sign of a signed field is its highest bit within the word.
 template <class T, class D, class A, class B, class C>
 __forceinline__ void bfe_(D& d, A a, B position, C length) {
   constexpr uint32_t width = 8 * sizeof(T);
@@ -148,13 +148,13 @@ __forceinline__ void bfi_(D& d, A a, B b, C position, E length) {
   put(d, static_cast<T>((get<T>(b) & ~mask) | (moved & mask)));
 }
 
-// Of 32 or 64 bits.
+// For 32 or 64 bits.
 template <class T>
 uint32_t leading_zeros(T x) {
   return static_cast<uint32_t>(__clzll(static_cast<long long>(uint64_t{x})) - (64 - 8 * static_cast<int>(sizeof(T))));
 }
 
-// The highest bit that differs from the sign; all ones where there is none.
+// The highest bit that differs from the sign; all ones if there is none.
 template <class T, class... M, class D, class A>
 __forceinline__ void bfind_(D& d, A a) {
   const T value = get<T>(a);

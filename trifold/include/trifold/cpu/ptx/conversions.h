@@ -18,7 +18,7 @@ __forceinline__ T whole(T x, host::Rounding mode) {
   }
 }
 
-// A float that is rounded once, of a number of any type.
+// A number of any type, rounded once to a float.
 template <class To, class From>
 __forceinline__ To rounded(From x, host::Rounding mode) {
   if constexpr (SmallFloat<To> && Integer<From>) {

@@ -24,7 +24,7 @@ using TargetSpace = std::conditional_t<has<modifier::shared_cta_, M...> && !has<
 
 // ------------------------------------------------------------------------------------------------- cp.async
 
-// The last operand says how many bytes are read, zeros following them, or that none are.
+// The last operand is the number of bytes to read, which zeros follow, or a predicate: nothing is read.
 template <class... M, class To, class From, class Size, class Read>
   requires(!is_bulk<M...>)
 __forceinline__ void cp_(Address<To> to, Address<From> from, Size size, Read read) {
@@ -67,7 +67,7 @@ __forceinline__ void cp_(Address<R> barrier) {
 
 // ------------------------------------------------------------------------------------------------- bulk copies
 
-// What a reduction makes of elements: each is an atomic of its own.
+// A reduction of elements: each is a separate atomic.
 template <class T, class... M>
 void combine(char* to, const char* from, size_t bytes) {
   using U = Updated<T, M...>;
@@ -103,7 +103,7 @@ template <class... M, class To, class From, class Size, class Barrier>
 __forceinline__ void cp_(Address<To> to, Address<From> from, Size size, Address<Barrier> barrier) {
   copy_counted<M...>(Instruction::cp_async_bulk, nullptr, to, from, size, barrier, 0);
 }
-// To each block of the cluster of which the mask has the bit.
+// To each block of the cluster whose bit in the mask is set.
 template <class... M, class To, class From, class Size, class Barrier, class Mask>
   requires(has<modifier::multicast_cluster_, M...>)
 __forceinline__ void cp_(Address<To> to, Address<From> from, Size size, Address<Barrier> barrier, Mask mask) {

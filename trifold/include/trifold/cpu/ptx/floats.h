@@ -1,4 +1,4 @@
-// Arithmetic of floats. Approximate instructions are exact here, but for the last place of the C library's functions,
+// Arithmetic of floats. Approximate instructions are exact here, up to the last place of the C library's functions,
 // which is within PTX's bounds.
 #pragma once
 
@@ -30,7 +30,7 @@ template <class T>
 __forceinline__ bool is_nan(T x) {
   return static_cast<double>(x) != static_cast<double>(x);
 }
-// The NaN that PTX's instructions make where they make one of their own.
+// The NaN that PTX's instructions generate.
 template <class T>
 __forceinline__ T canonical_nan() {
   if constexpr (sizeof(T) == 8)
@@ -41,7 +41,7 @@ __forceinline__ T canonical_nan() {
     return host::bit_cast<T>(uint16_t{0x7fff});
 }
 
-// Subnormal numbers become zeros of their sign, with .ftz. (A bfloat16 has float's exponents.)
+// With .ftz, subnormal numbers become zeros of the same sign. (A bfloat16 has float's exponents.)
 template <class T, class... M>
 __forceinline__ T flushed(T x) {
   if constexpr (has<modifier::ftz_, M...> && !host::same_as<T, f64>) {
@@ -50,7 +50,7 @@ __forceinline__ T flushed(T x) {
   }
   return x;
 }
-// To [0, 1], with .sat, and NaN to 0; with .relu to 0 and more.
+// Clamps to [0, 1] and NaN to 0 with .sat; to 0 and above with .relu.
 template <class T, class... M>
 __forceinline__ T limited(T x) {
   if constexpr (has<modifier::sat_, M...>)
@@ -61,7 +61,7 @@ __forceinline__ T limited(T x) {
     return x;
 }
 
-// f of the operands, flushed, rounded and limited as the modifiers say; of a pair, for each half.
+// f of the operands, flushed, rounded and limited according to the modifiers; for a pair, of each half.
 template <Float T, class... M, class F, class D, class... Operands>
 __forceinline__ void compute(D& d, F f, Operands... operands) {
   if constexpr (SmallPair<T>) {
@@ -127,7 +127,7 @@ __forceinline__ void abs_(D& d, A a) {
   compute<T, M...>(d, size, a);
 }
 
-// The other one where one is NaN, and -0 is less than +0; with .NaN, NaN where one is.
+// If one operand is NaN, the other one, and -0 is less than +0; with .NaN, NaN if either operand is.
 template <bool largest, bool nan, class T>
 __forceinline__ T extreme(T x, T y) {
   if (is_nan(x) || is_nan(y)) {
@@ -147,7 +147,7 @@ __forceinline__ void max_(D& d, A a, B b) {
   compute<T, M...>(d, [](auto x, auto y) { return extreme<true, has<modifier::NaN_, M...>>(x, y); }, a, b);
 }
 
-// The size of b with the sign of a.
+// The magnitude of b with the sign of a.
 template <Float T, class D, class A, class B>
 __forceinline__ void copysign_(D& d, A a, B b) {
   put(d, std::copysign(get<T>(b), get<T>(a)));
@@ -173,7 +173,7 @@ __forceinline__ void sqrt_(D& d, A a) {
   compute<T, M...>(d, [](auto x) { return std::sqrt(x); }, a);
 }
 
-// The names are the functions': only a macro can make them. Of 16 bits, as those of float.
+// The names are those of the functions: only a macro can define them. 16-bit forms compute in float.
 #define TRIFOLD_APPROXIMATE(name, expression)                           \
   template <Float T, class... M, class D, class A>                      \
   __forceinline__ void name(D& d, A a) {                                \
@@ -232,7 +232,7 @@ constexpr bool combined(bool a, bool b) {
   return has<Logic, modifier::and_> ? a && b : has<Logic, modifier::or_> ? a || b : a != b;
 }
 
-// p is the comparison, q its opposite.
+// p is the comparison, q its negation.
 template <class T, class Comparison, class... M, class P, class Q, class A, class B>
 __forceinline__ void setp_(P& p, Q& q, A a, B b) {
   const bool is_so = compared<T, Comparison, M...>(a, b);
@@ -245,7 +245,7 @@ __forceinline__ void setp_(P& p, Q& q, A a, B b, bool c) {
   put(p, combined<Logic>(is_so, c));
   put(q, combined<Logic>(!is_so, c));
 }
-// All ones, or 1.0f.
+// All ones or 1.0f if it holds, else 0.
 template <class To, class T, class Comparison, class... M, class D, class A, class B>
 __forceinline__ void set_(D& d, A a, B b) {
   const bool is_so = compared<T, Comparison, M...>(a, b);

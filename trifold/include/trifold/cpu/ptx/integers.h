@@ -20,7 +20,7 @@ using Double =
                        std::conditional_t<sizeof(T) == 4, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>,
                                           std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>>>;
 
-// The nearest value of a type.
+// Saturates to a type.
 template <Integer To, class From>
 constexpr To clamped(From x) {
   using Limits = std::numeric_limits<To>;
@@ -34,7 +34,7 @@ __forceinline__ T product(T a, T b, bool high) {
   return static_cast<T>(high ? both >> 8 * sizeof(T) : both);
 }
 
-// a + b + carry, which becomes what is carried out.
+// a + b + carry; updates the carry.
 template <Integer T>
 __forceinline__ T add_with(T a, T b, bool& carry) {
   using U = std::make_unsigned_t<T>;
@@ -113,7 +113,7 @@ __forceinline__ void mad_(D& d, A a, B b, C c, bool& carry) {
   carry = false;
   madc_<T, Part, modifier::cc_>(d, a, b, c, carry);
 }
-// Of the 48 bits of a product of 24 by 24: the low 32, or the high 32.
+// Of the 48-bit product of two 24-bit numbers: the low 32 bits, or the high 32.
 template <Integer T, class Part, class D, class A, class B>
 __forceinline__ void mul24_(D& d, A a, B b) {
   const auto low = [](T x) { return static_cast<Double<T>>(static_cast<T>(static_cast<uint32_t>(x) << 8) >> 8); };
@@ -128,7 +128,7 @@ __forceinline__ void sad_(D& d, A a, B b, C c) {
   put(d, static_cast<T>(distance + static_cast<U>(get<T>(c))));
 }
 
-// By zero, PTX leaves the results open: here all ones, and the dividend as what remains.
+// PTX leaves results of a division by zero open: here the quotient is all ones, and the remainder is the dividend.
 template <Integer T, class D, class A, class B>
 __forceinline__ void div_(D& d, A a, B b) {
   const T x = get<T>(a), y = get<T>(b);
@@ -160,7 +160,7 @@ __forceinline__ void max_(D& d, A a, B b) {
   put(d, has<modifier::relu_, M...> && most < T{0} ? T{0} : most);
 }
 
-// c plus the products of the parts of a and b; dp2a's are 16 bits of a and 8 of b.
+// c plus the products of the parts of a and b; dp2a's parts are 16 bits of a and 8 of b.
 template <bool is_signed, int bits>
 using Part = std::conditional_t<bits == 8, std::conditional_t<is_signed, int8_t, uint8_t>,
                                 std::conditional_t<is_signed, int16_t, uint16_t>>;

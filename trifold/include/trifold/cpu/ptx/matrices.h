@@ -1,5 +1,5 @@
 // mma.sync, and the instructions that move its operands: ldmatrix, stmatrix, movmatrix (PTX ISA, "Warp-Level Matrix
-// Instructions"). All 32 lanes come to one together.
+// Instructions"). All 32 lanes execute them together.
 #pragma once
 
 #include <trifold/cpu.h>
@@ -21,7 +21,7 @@ inline constexpr int warp_lanes = 32;
 
 // ---------------------------------------------------------------------------------------------------- products
 
-// Operands lie in registers of 32 bits, and doubles in such of 64.
+// Operands are in registers of 32 bits, doubles in registers of 64.
 template <class T>
 using Register = std::conditional_t<host::same_as<T, f64>, uint64_t, uint32_t>;
 template <class T>
@@ -123,7 +123,7 @@ struct [[gnu::may_alias]] alignas(16) MatrixRow {
   uint64_t halves[2];
 };
 
-// One lane's part of up to four such matrices. Lane 8·m + r has the address of row r of matrix m; its registers hold
+// One lane's part of up to four such matrices. Lane 8·m + r holds the address of row r of matrix m; its registers hold
 // two elements of each matrix: those of row lane / 4 from column lane % 4 · 2 on, or of a column, if transposed.
 template <int count, bool transposed>
 struct Matrices : Together {
@@ -155,14 +155,14 @@ inline constexpr int matrices_of = has<modifier::x4_, M...>   ? 4
                                    : has<modifier::x2_, M...> ? 2
                                                               : 1;
 
-// What lanes bring to an instruction for them to come together.
+// An instruction at which lanes only synchronise.
 struct Arrival : Together {
   TRIFOLD_OF_THE_WARP static void none(Together* const (&)[warp_lanes]) {}
 };
 
-// Each address is that of a row, which its lane reads, as an access of its own; others' addresses are not looked at. As
-// on a GPU, all lanes have come to the instruction before one of them reads: what one has not yet been ordered to see
-// is then a race, and not memory that nobody has written.
+// Each address is that of a row, which its lane reads as its own access; addresses of other lanes are ignored. As on a
+// GPU, all lanes arrive at the instruction before any of them reads: an access that is not ordered before this is then
+// reported as a race, not as a read of uninitialised memory.
 template <class T, class... M, class... D, class R>
 __forceinline__ void ldmatrix_(std::tuple<D...> d, Address<R> address, Line line = {}) {
   using Own = Matrices<matrices_of<M...>, has<modifier::trans_, M...>>;

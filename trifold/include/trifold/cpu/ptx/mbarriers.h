@@ -9,7 +9,7 @@
 
 namespace trifold::ptx {
 
-// Where a barrier lies: in another block too, since its operations say themselves what is wrong with that.
+// The memory of a barrier, also in another block: the operations report if that is not allowed.
 template <class... M, class R>
 __forceinline__ void* barrier_at(Address<R> address) {
   if constexpr (of_shared<M...>)
@@ -26,7 +26,7 @@ inline constexpr bool is_arrival = has<modifier::arrive_, M...> || has<modifier:
 template <class... M>
 inline constexpr bool is_wait = has<modifier::test_wait_, M...> || has<modifier::try_wait_, M...>;
 
-// init, and what is done to the bytes that a phase expects.
+// init, and changes of the number of bytes that a phase expects.
 template <class T, class... M, class R, class A>
   requires(!is_arrival<M...>)
 __forceinline__ void mbarrier_(Address<R> address, A a) {
@@ -64,7 +64,7 @@ __forceinline__ void mbarrier_(D& d, Address<R> address) {
   mbarrier_<T, M...>(d, address, constant(1));
 }
 
-// The time after which a try_wait may give up is the schedule's choice.
+// The schedule decides when a try_wait times out.
 template <class T, class... M, class D, class R, class A, class... Hint>
   requires is_wait<M...>
 __forceinline__ void mbarrier_(D& ended, Address<R> address, A of, Hint...) {

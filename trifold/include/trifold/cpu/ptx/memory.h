@@ -1,7 +1,7 @@
-// Loads, stores, atomics and fences. Each access is a plain one of C++, a volatile one or an atomic of the dialect, so
-// that the checked build sees it at its line with its scope.
+// Loads, stores, atomics and fences. Each access is a plain or volatile C++ access or an atomic of the dialect, so that
+// a checked build sees it with its line and scope.
 //
-// An address of shared memory is one in 32 bits, in a register of 32 or 64, or a pointer's 64 bits.
+// An address of shared memory is a 32-bit one, in a register of 32 or 64 bits, or a 64-bit pointer.
 #pragma once
 
 #include <trifold/cpu.h>
@@ -30,17 +30,17 @@ __forceinline__ Address<R> at(R base, int64_t offset, host::Line line = {}) {
   return {base, offset, line};
 }
 
-// Whether an instruction is for shared memory alone.
+// Whether an instruction accesses shared memory only.
 template <class... M>
 inline constexpr bool of_shared =
     has<modifier::shared_, M...> || has<modifier::shared_cta_, M...> || has<modifier::shared_cluster_, M...>;
 
-// Whether it is an address of shared memory in 32 bits; few pointers have so small a number.
+// Whether it is a 32-bit address of shared memory; few pointers are so small.
 inline bool is_in_window(uint64_t address, host::Line line) {
   return address >> 32 == 0 && host::is_in_window(static_cast<uint32_t>(address), line);
 }
 
-// The place that all instructions ask where an address leads to.
+// Resolves an address, for all instructions.
 template <class W, class... M, class R>
 __forceinline__ W* pointer(Address<R> address) {
   static_assert(host::same_as<R, uint64_t> || host::same_as<R, uint32_t>, "an address has 32 or 64 bits");
@@ -81,7 +81,7 @@ __forceinline__ void isspacep_(D& d, A a, host::Line line = {}) {
     put(d, host::is_shared(address, has<modifier::shared_cluster_, Space>, line));
 }
 
-// Of shared memory of the cluster's blocks.
+// For shared memory of the cluster's blocks.
 template <class T, class... M, class D, class A, class B>
 __forceinline__ void mapa_(D& d, A a, B rank, host::Line line = {}) {
   static_assert(sizeof(T) == 8 || of_shared<M...>, "mapa of 32 bits is mapa.shared::cluster.u32");
@@ -101,7 +101,7 @@ __forceinline__ void getctarank_(D& d, A a, host::Line line = {}) {
                             : host::rank_of_shared(reinterpret_cast<const void*>(uint64_t{address}), line)});
 }
 
-// What an access moves: words that may be anything's, at a boundary of their whole size.
+// The data of an access: words of any type, aligned to their total size.
 template <class W, size_t count>
 struct [[gnu::may_alias]] alignas(count * sizeof(W)) Words {
   W word[count];
@@ -122,7 +122,7 @@ inline constexpr bool acquires = has<modifier::acquire_, M...> || has<modifier::
 template <class... M>
 inline constexpr bool releases = has<modifier::release_, M...> || has<modifier::acq_rel_, M...>;
 
-// An operation that releases is a relaxed one after a fence, and one that acquires comes before a fence.
+// An operation that releases is a fence followed by a relaxed one; one that acquires is followed by a fence.
 template <class... M>
 __forceinline__ void fence_before() {
   if constexpr (!releases<M...>) return;
@@ -146,7 +146,7 @@ __forceinline__ W load_word(const W* from) {
   } else {
     word = __atomic_load_n(from, __ATOMIC_RELAXED);
   }
-  if constexpr (!host::checked) host::looked();  // its thread may wait for another one to write
+  if constexpr (!host::checked) host::looked();  // its thread may be waiting for another one to write
   return word;
 }
 template <class W, class... M>
@@ -159,7 +159,7 @@ __forceinline__ void store_word(W* to, W word) {
     __atomic_store_n(to, word, __ATOMIC_RELAXED);
 }
 
-// Whether each word is an access of its own, which nothing tears.
+// Whether each word is a separate access that cannot be torn.
 template <class... M>
 inline constexpr bool strong = has<modifier::volatile_, M...> || has<modifier::relaxed_, M...> ||
                                has<modifier::acquire_, M...> || has<modifier::release_, M...>;
@@ -204,7 +204,7 @@ __forceinline__ void st_(Address<R> address, A from) {
   st_<T, M...>(address, std::tuple<A>(from));
 }
 
-// What an atomic makes of the old value.
+// An atomic's new value.
 template <class T, class... M>
 __forceinline__ T updated(T old, T value) {
   if constexpr (has<modifier::exch_, M...>)
@@ -249,7 +249,7 @@ __forceinline__ void atom_(D& d, Address<R> address, A expected, B value) {
   fence_after<M...>();
   put(d, old);
 }
-// Of .v2 and .v4, each element is an atomic of its own.
+// With .v2 and .v4, each element is a separate atomic.
 template <class T, class... M, class... D, class R, class... A, size_t... i>
 __forceinline__ void atom_elements(std::tuple<D...> to, Address<R> address, std::tuple<A...> from,
                                    std::index_sequence<i...>) {
@@ -272,7 +272,7 @@ __forceinline__ void red_(Address<R> address, std::tuple<A...> from) {
              from);
 }
 
-// Between the generic and the async proxy, of which memory the modifiers may say; aliases of addresses there are none.
+// Between the generic and the async proxy, for the memory that the modifiers select; there are no aliased addresses.
 template <class... M>
 __forceinline__ void fence_proxy() {
   constexpr unsigned spaces = has<modifier::global_, M...> ? host::global_proxy
@@ -301,7 +301,7 @@ template <class... M, class R>
 __forceinline__ void prefetchu_(Address<R>) {}
 template <class... M, class R, class Size>
 __forceinline__ void applypriority_(Address<R>, Size) {}
-// The bytes are undefined until somebody writes them.
+// The bytes are undefined until they are written.
 template <class... M, class R, class Size>
 __forceinline__ void discard_(Address<R> address, Size size) {
   if constexpr (host::checked) host::checked_discard(pointer<char, M...>(address), get<uint32_t>(size));

@@ -1,4 +1,5 @@
-// Registers: unsigned integers of 8 to 64 bits, and bool for a predicate. An instruction's type says what they hold.
+// Registers: unsigned integers of 8 to 64 bits, and bool for a predicate. An instruction's type determines their
+// interpretation.
 #pragma once
 
 #include <trifold/cpu/bits.h>
@@ -11,7 +12,7 @@
 
 namespace trifold::ptx {
 
-// PTX's types. Those without arithmetic (.b32) are as the unsigned ones.
+// PTX's types. Those without arithmetic (.b32) are unsigned integers.
 using b8 = uint8_t;
 using b16 = uint16_t;
 using b32 = uint32_t;
@@ -74,12 +75,13 @@ inline constexpr Sink sink;
 template <class R>
 concept Immediate = host::same_as<R, int64_t> || host::same_as<R, double>;
 
-// A number in the text.
+// A number in the source.
 constexpr int64_t constant(uint64_t value) {
   return static_cast<int64_t>(value);
 }
 
-// An operand as a `T`: a register of T's size, or a constant, of which an integer is int64_t and a decimal double.
+// An operand as a `T`: a register of T's size, or a constant, which is int64_t if it is an integer and double if it is
+// decimal.
 template <class T, class R>
 __forceinline__ T get(R from) {
   if constexpr (host::same_as<R, int64_t>) {
@@ -94,7 +96,7 @@ __forceinline__ T get(R from) {
   }
 }
 
-// The same of a register that may be wider: its low bits. (PTX ISA, "Operand Size Exceeding Instruction-Type Size")
+// The same for a register that may be wider: its low bits. (PTX ISA, "Operand Size Exceeding Instruction-Type Size")
 template <class T, class R>
 __forceinline__ T get_low(R from) {
   if constexpr (Immediate<R>) {
@@ -113,7 +115,7 @@ __forceinline__ void put(R& to, T value) {
   }
 }
 
-// The same of a register that may be wider: extended by the sign of a signed type, else by zeros.
+// The same for a register that may be wider: extended by the sign for a signed type, else by zeros.
 template <class T, class R>
 __forceinline__ void put_wide(R& to, T value) {
   if constexpr (!host::same_as<R, const Sink>) {
@@ -152,14 +154,14 @@ __forceinline__ auto input(V value) {
   }
 }
 
-// A register before its first write: what it holds is undefined, and so all ones, which is a NaN.
+// A register before its first write: its value is undefined, here all ones, which is a NaN.
 template <char constraint>
 __forceinline__ auto unwritten() {
   constexpr size_t bytes = constraint == 'h' ? 2 : constraint == 'r' || constraint == 'f' ? 4 : 8;
   return static_cast<host::Word<bytes>>(-1);
 }
 
-// A register's bits into the variable that is an operand of asm.
+// Copies a register's bits to the variable that is an operand of asm.
 template <class V, class R>
 __forceinline__ void assign(V& place, R bits) {
   static_assert(sizeof(V) == sizeof(R), "an output of asm has not the size that its constraint says");

@@ -39,7 +39,7 @@ void cp_(Address<To> to, Address<Map> map, std::tuple<C...> at, Address<Barrier>
   load_tensor<M...>(to, map, at, barrier, get<uint16_t>(mask));
 }
 
-// The operation of a reduction is among the modifiers.
+// Finds the operation of a reduction among the modifiers.
 template <class M>
 void reduce_tensor(const host::TensorCopy& copy, host::Line line) {
   namespace words = modifier;
@@ -61,7 +61,7 @@ void cp_(Address<Map> map, std::tuple<C...> at, Address<From> from) {
     host::start_tensor_copy(copy, map.line);
 }
 
-// A prefetch changes no result.
+// A prefetch has no effect on results.
 template <class... M, class Map, class... C>
   requires has<modifier::tensor_, M...>
 void cp_(Address<Map>, std::tuple<C...>) {}

@@ -1,4 +1,4 @@
-// Special registers, barriers, and what the lanes of a warp do together.
+// Special registers, barriers, and operations of a warp's lanes.
 #pragma once
 
 #include <trifold/cpu.h>
@@ -16,7 +16,7 @@ namespace trifold::ptx {
 using host::Line;
 using host::Wait;
 
-// The names are the variables' and the axes': only a macro can make them.
+// The names are those of the variables and axes: only a macro can define them.
 #define TRIFOLD_AXES(name, variable)    \
   __forceinline__ uint32_t name##_x() { \
     return variable.x;                  \
@@ -118,7 +118,7 @@ template <class... M, class A>
 __forceinline__ void bar_(A mask, Line line = {}) {
   __syncwarp(get<uint32_t>(mask), line);
 }
-// bar.red: how many threads' predicates are true, and whether all or any are.
+// bar.red: the number of threads whose predicates are true, and whether all or any are.
 template <class T, class... M, class D, class A, class B>
 __forceinline__ void bar_(D& d, A number, B of, bool predicate, Line line = {}) {
   const auto threads = get<uint32_t>(of);
@@ -133,7 +133,7 @@ __forceinline__ void bar_(D& d, A number, bool predicate, Line line = {}) {
   bar_<T, M...>(d, number, host::threads_of_block(), predicate, line);
 }
 
-// barrier.cluster. An arrival releases, and a wait acquires, unless the text says otherwise.
+// barrier.cluster. By default an arrival releases, and a wait acquires.
 template <class Cluster, class Way, class... M>
   requires host::same_as<Cluster, modifier::cluster_>
 __forceinline__ void bar_(Line line = {}) {
@@ -194,7 +194,7 @@ __forceinline__ void redux_(D& d, A a, Mask among, Line line = {}) {
   if constexpr (has<Of, modifier::or_>) put(d, __reduce_or_sync(mask, value, line));
   if constexpr (has<Of, modifier::xor_>) put(d, __reduce_xor_sync(mask, value, line));
 }
-// The leader is the first lane of those that came; PTX does not say which one.
+// The leader is the first of the lanes; PTX does not specify which.
 template <class Sync, class D, class P, class Mask>
 __forceinline__ void elect_(D& d, P& leader, Mask mask, Line line = {}) {
   const auto came = __ballot_sync(get<uint32_t>(mask), 1, line);
@@ -220,7 +220,7 @@ inline void brkpt_(Line line = {}) {
   __brkpt(line);
 }
 
-// The CPU's registers are not a GPU's.
+// The CPU's registers differ from a GPU's.
 template <class T, class... M, class Count>
 __forceinline__ void setmaxnreg_(Count) {}
 
