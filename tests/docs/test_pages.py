@@ -94,7 +94,7 @@ def test_each_check_has_a_section_with_a_mistake_of_its_own() -> None:
 
 
 def test_each_trick_fails_in_the_row_that_the_page_names() -> None:
-    page = (ROOT / "docs/verification.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/trust.md").read_text(encoding="utf-8")
     table = re.findall(r"(?m)^\| ([^|`]+) \| ([^|`]+) \| [^|]+ \|$", page.partition("\n## Tricks\n")[2])
     listed = [(name, row) for name, row in table if name not in ("trick", "---")]
     assert listed
