@@ -87,14 +87,14 @@ def test_calls_are_made_until_each_kernel_has_been_launched() -> None:
     cell = _cell(process)
     cell.spec = replace(cell.spec, samples=samples)
     remark = gpu_paths(cell)
-    assert remark.startswith("1 kernel that a GPU alone takes, each launched")
+    assert remark.startswith("1 kernel that only a GPU uses, each launched")
     assert "left out, with the code of Choice<4>: Choice<8>" in remark
     assert cell.cases == 2
     assert process.counts == {"few": 1, "many": 0, "cluster": 2}
 
 
 def test_a_kernel_that_no_call_launches_is_named() -> None:
-    with pytest.raises(CheckFailed, match=r"no case reaches stream, which a GPU takes.*Spec\(gpu_edges=...\)"):
+    with pytest.raises(CheckFailed, match=r"no case reaches stream, which a GPU uses.*Spec\(gpu_edges=...\)"):
         gpu_paths(_cell(_Paths("stream")))
 
 

@@ -92,13 +92,13 @@ GRADIENTS = (
         message="nan",
     ),
     Wrong(
-        name="the result is another one when a gradient is asked for",
+        name="the result differs when a gradient is requested",
         why="what is saved is changed in place after it was saved, and it is the result",
         op="add",
         edits=edits("port", ("save=[]", "save=lambda x, y, out: (out.add_(1), ())[1]")),
         row="gradients",
         implementation="prototype",
-        message="when a gradient is asked for",
+        message="when a gradient is requested",
     ),
     Wrong(
         name="backward changes the upstream gradient",

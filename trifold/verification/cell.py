@@ -32,7 +32,7 @@ Arguments = tuple[list[Any], dict[str, Any]]
 
 _NOT_REPEATED = (
     "When the call was repeated, it did not fail, or failed differently: the op depends on more than its arguments, "
-    "such as memory that nobody has written, or the order of threads."
+    "such as uninitialised memory, or the order of threads."
 )
 
 

@@ -91,7 +91,7 @@ class OpProcess:
         if not torch.is_grad_enabled() or not inputs:
             answer = self.call(args, kwargs, _mode())
             if any(answer.requires):
-                raise RuntimeError("a result requires a gradient, though none is asked for: its graph keeps memory")
+                raise RuntimeError("a result requires a gradient, but none was requested: its graph holds memory")
             return answer.result()
         answers: list[Answer] = []
         outputs = Call.apply(self, args, kwargs, answers, *inputs)  # type: ignore[no-untyped-call]

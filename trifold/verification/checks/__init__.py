@@ -72,14 +72,14 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "written",
         origin.written,
-        "results that no kernel of the op has written: torch computed them",
+        "results that torch computed, and no kernel of the op",
         ("cpu",),
         own_build=True,
     ),
     Check(
         "gpu paths",
         gpu_paths.gpu_paths,
-        "all of these in the kernels that a GPU takes and the CPU does not; such kernels that no case reaches",
+        "all of these in the kernels that only a GPU uses; such kernels that no case reaches",
         ("cpu",),
     ),
     Check("branches", contract.branches, "kernels that no case reaches", after=_CASES),

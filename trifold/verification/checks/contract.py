@@ -99,7 +99,7 @@ def _fits(reference: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
 def _refuses_gradients(cell: Cell) -> None:
     """An op without a gradient says so: none of its results requires a gradient, or backward raises."""
     for call in cell.small_calls()[:1]:
-        cell.begin(call, "a gradient is asked for")
+        cell.begin(call, "a gradient is requested")
         arguments = call.arguments(cell.device)
         inputs = require_gradients(arguments, call, [path for path, _ in call.floating()])
         try:
@@ -111,10 +111,10 @@ def _refuses_gradients(cell: Cell) -> None:
         except RuntimeError as error:
             if "no gradient" not in str(error):
                 raise CheckFailed(
-                    f"asked for a gradient, it raises no error that says that it has none: {error}", call
+                    f"the error for a request of a gradient does not say that there is none: {error}", call
                 ) from error
         else:
-            raise CheckFailed("it has no gradient by its spec, and gives one: state it in Spec(gradients=...)", call)
+            raise CheckFailed("it has a gradient, unlike its spec: state it in Spec(gradients=...)", call)
 
 
 def _refuses_other_gradients(cell: Cell) -> None:
@@ -126,7 +126,7 @@ def _refuses_other_gradients(cell: Cell) -> None:
     paths = cell.gradient_paths(call)
     for path in (path for path, _ in call.floating() if path not in paths):
         name = cell.name(path)
-        cell.begin(call, f"a gradient of {name} is asked for")
+        cell.begin(call, f"a gradient of {name} is requested")
         arguments = call.arguments(cell.device)
         inputs = require_gradients(arguments, call, [path, *paths])
         try:
@@ -136,7 +136,7 @@ def _refuses_other_gradients(cell: Cell) -> None:
         except (RuntimeError, TypeError, ValueError) as error:
             if name.partition("[")[0] not in str(error):
                 raise CheckFailed(
-                    f"asked for a gradient of {name}, it raises no error that names it: {error}", call
+                    f"the error for a request of a gradient of {name} does not name it: {error}", call
                 ) from error
         else:
             gets = "none, silently; raise an error that names it" if grads[0] is None else "one; state it"
@@ -377,8 +377,8 @@ def _notices_changes(cell: Cell, call: Call) -> None:
             continue
         name = names[number] if number < len(names) else "a result"
         raise CheckFailed(
-            f"{name} is changed in place between forward and backward, and the gradient silently is another one: give "
-            "backward what save_for_backward has kept, not a detached copy of it, such as x.data",
+            f"{name} is changed in place between forward and backward, and the gradient silently changes: pass "
+            "backward what save_for_backward has saved, not a detached alias of it, such as x.data",
             call,
         )
 
@@ -394,7 +394,7 @@ def _follows_changes(cell: Cell, call: Call) -> None:
         results = cell.invoke(other)
     if not same_values(cell, other, results, expected):
         raise CheckFailed(
-            "other numbers at the same addresses give another result than elsewhere: something is kept by address", call
+            "the result of other numbers at the same addresses is wrong: something is cached by address", call
         )
 
 

@@ -135,7 +135,7 @@ def _one_of_them(call: Call) -> int:
 
 
 # The macros that distinguish a build with checks from one without.
-_TELLS_BUILDS = re.compile(r"__SANITIZE_\w+|__has_feature|__tsan_\w+|host::checked|\btrifold_host_\w+")
+_NAMES_BUILD = re.compile(r"__SANITIZE_\w+|__has_feature|__tsan_\w+|host::checked|\btrifold_host_\w+")
 
 
 def _require_what_ships(cell: Cell, call: Call, run: Run) -> None:
@@ -151,10 +151,10 @@ def _require_one_text(cell: Cell) -> None:
         if not path.is_relative_to(files.binding.resolve().parent):
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
-            if match := _TELLS_BUILDS.search(line):
+            if match := _NAMES_BUILD.search(line):
                 raise CheckFailed(
-                    f"{path.name}:{number} names {match[0]}, which tells a build with checks from the one that "
-                    "ships: what is checked must be what ships"
+                    f"{path.name}:{number} names {match[0]}, which distinguishes a build with checks from "
+                    "the one that ships: what is checked must be what ships"
                 )
 
 

@@ -78,7 +78,7 @@ def graph(cell: Cell) -> None:
         for number, other in enumerate(replays):
             expected = cell.invoke(other)
             if not same_values(cell, other, tensors[number * share : (number + 1) * share], expected[:share]):
-                raise CheckFailed("a replayed graph gives another result than the call", other)
+                raise CheckFailed("a replayed graph has another result than the call", other)
 
 
 def _check_draws(drawn: list[Tensor], call: Call) -> None:

@@ -50,8 +50,8 @@ def gpu_paths(cell: Cell) -> str:
         cell.run_case(run.test, call, name)
     if run.missing:
         names = ", ".join(sorted(run.missing))
-        raise CheckFailed(f"no case reaches {names}, which a GPU takes; add a call that does: Spec(gpu_edges=...)")
-    parts = [f"{number_of(len(kernels), 'kernel')} that a GPU alone takes, each launched", *run.found.accept(cell)]
+        raise CheckFailed(f"no case reaches {names}, which a GPU uses; add such a call: Spec(gpu_edges=...)")
+    parts = [f"{number_of(len(kernels), 'kernel')} that only a GPU uses, each launched", *run.found.accept(cell)]
     parts += run.found.missed(cell.met) if cell.met is not None else []
     parts += [f"left out, with the code of {same}: {name}" for name, same in sorted(process.left_out(_FORM).items())]
     return "; ".join([*parts, *run.found.warnings()])

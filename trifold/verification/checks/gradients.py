@@ -209,7 +209,7 @@ def _compare(
         if cell.process.changed_since(made.results):
             raise CheckFailed("backward changes a result", call)
         if not same_values(cell, call, made.results, cell.invoke(call)):
-            raise CheckFailed("the result is another one when a gradient is asked for", call)
+            raise CheckFailed("the result differs when a gradient is requested", call)
         through = [number for number in cell.gradient_results(made.results) if made.results[number].requires_grad]
         if len(through) > 1 and call.elements <= _FEW:
             _compare_alone(cell, call, subset, through)

@@ -101,7 +101,7 @@ def _require_untouched(observed: Observations, argument: Tensor, name: str, call
     bits = observed.written.get(argument.untyped_storage().data_ptr()) if argument.numel() > 0 else None
     if bits is not None and bool(bits.any()):
         raise CheckFailed(
-            f"a kernel writes into {name}, and leaves there what was there before: another call may read it meanwhile",
+            f"a kernel writes into {name} the values that it already has: another call may read it at the same time",
             call,
         )
 

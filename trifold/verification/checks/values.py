@@ -66,7 +66,7 @@ def _many_rows(cell: Cell) -> Call | None:
 
 def _require_same(cell: Cell, call: Call, by_keyword: Call) -> None:
     if not same_values(cell, call, cell.invoke(call), cell.invoke(by_keyword)):
-        raise CheckFailed("called by keyword, by the names of the reference's parameters, it gives another result")
+        raise CheckFailed("called by keyword, by the names of the reference's parameters, the op has another result")
 
 
 def _called_by_keyword(cell: Cell) -> Iterator[tuple[Call, Call]]:
