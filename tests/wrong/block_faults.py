@@ -57,7 +57,7 @@ LOOK_BACK = (
         "barrier",
         "forward",
         "findings",
-        # As many rows as a block is for each, of two tiles.
+        # As many rows as make two tiles for each block.
         _call(600, 4200, dtype=torch.float64),
     ),
 )
@@ -71,7 +71,7 @@ BARRIERS = (
         "barrier",
         "forward",
         "findings",
-        # More rows than two for each cluster that could take them: the blocks then take them round-robin.
+        # More than two rows for each cluster that can be resident: blocks then take them round-robin.
         Call((TensorCase((800, 17_000)), IndexCase((800,), 17_000, seed=1)), {"reduction": "none"}),
         at=EXPS_READ,
     ),

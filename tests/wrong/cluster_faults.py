@@ -30,13 +30,13 @@ def _layer_norm(rows: int, columns: int, dtype: torch.dtype = torch.float32) -> 
     return Call((TensorCase(x, dtype), TensorCase(weight, dtype, seed=1), TensorCase(bias, dtype, seed=2)))
 
 
-# Rows of one cluster, two blocks of it.
+# Rows of one cluster of two blocks.
 _IN_REGISTERS = _softmax(64, 20_000)
-# Two teams of four blocks, which hold two rows each; and of half types that begin anywhere, of one block each.
+# Two teams of four blocks, which hold two rows each; and half types at any alignment, of one block each.
 _PAIRS, _ODD_PAIRS = _layer_norm(64, 12_000), _layer_norm(256, 4201, torch.float16)
-# Streams of four blocks: a row or two for each; a dozen for each, so that slots are used again.
+# Streams of four blocks: with one or two rows for each; and with a dozen, so that slots are reused.
 _STREAMED, _LONG_STREAMED = _layer_norm(40, 20_000), _layer_norm(400, 20_000)
-# So few odd rows that they stream: a cluster of eight blocks for each.
+# So few unaligned rows that they are streamed, by a cluster of eight blocks each.
 _ODD_STREAMED = _layer_norm(14, 30_001)
 
 TEAMS = (
@@ -103,7 +103,7 @@ TEAMS = (
         "copy",
         "forward",
         "bounds",
-        # 20,992 bytes of weights, a multiple of 512, so that no slack lies after them.
+        # 20,992 bytes of weights, a multiple of 512: no padding follows them.
         _layer_norm(64, 5248),
         small=_layer_norm(4, 5248),
         at=MULTICAST,

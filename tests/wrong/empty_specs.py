@@ -1,4 +1,4 @@
-"""Tricks with the spec: one that asks for little, or accepts anything."""
+"""Tricks with the spec: specs that require little, or accept anything."""
 
 from __future__ import annotations
 

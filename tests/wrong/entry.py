@@ -1,4 +1,4 @@
-"""A wrong implementation as data: a few replacements in the files of a good one, and the row that must reject it."""
+"""A wrong implementation as data: replacements in the files of a right one, and the row that must reject it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Edit:
         file: ``"prototype"``, ``"header"``, ``"binding"``, ``"port"``, ``"spec"``, ``"rows/<name>.cuh"`` or
             ``"trifold/<name>.cuh"``.
         old: must occur exactly ``count`` times.
-        new: what stands there instead.
+        new: replaces it.
     """
 
     file: File
@@ -40,15 +40,15 @@ class Wrong:
 
     Attributes:
         name: of the mistake.
-        why: people make it.
+        why: the reason why people make it.
         op: of the gallery.
-        edits: that turn the op into the wrong one.
+        edits: turn the op into the wrong one.
         row: the check that must fail.
-        implementation: of which it must fail.
-        device: on which it must fail.
+        implementation: the one for which it must fail.
+        device: the one on which it must fail.
         message: words that the failure must contain.
         examples: calls to draw; a mistake that few inputs show needs more of them.
-        missed: why the verification does not reject it, where it does not.
+        missed: why the verification does not reject it; empty if it does.
     """
 
     name: str
@@ -66,15 +66,13 @@ class Wrong:
         return f"{self.op} {self.implementation}: {self.name}"
 
     def write(self, root: Path) -> Workspace:
-        """A workspace in ``root`` that holds the wrong op alone."""
+        """A workspace in ``root`` that contains only the wrong op."""
         return edited_copy(self.op, self.edits, root)
 
 
 def edited_copy(op: str, edits: tuple[Edit, ...], root: Path) -> Workspace:
-    """A workspace in ``root`` with the gallery's five files of ``op``, after the replacements.
-
-    An edited header of trifold lies beside the binding, whose folder is the first on the include path.
-    """
+    """A workspace in ``root`` with the gallery's five files of ``op``, after the replacements. An edited header of
+    trifold is put next to the binding, whose folder is first on the include path."""
     workspace = copy_of_gallery(op, root)
     files = workspace.files(op)
     for edit in edits:
@@ -115,14 +113,14 @@ def gallery_launch(op: str, out: str, *inputs: str) -> str:
 
 
 def launch_plain(kernel: str, out: str, *inputs: str, blocks: str = "", stream: str = "trifold::Stream{}") -> str:
-    """C++ that launches ``kernel`` on pointers, without what ``trifold::launch_elementwise`` does about layouts.
+    """C++ that launches ``kernel`` on pointers, without the layouts that ``trifold::launch_elementwise`` handles.
 
     Args:
         kernel: a kernel template of one type.
         out: the name of the output tensor.
         inputs: expressions of pointers.
-        blocks: how many; default: enough for one thread an element.
-        stream: where to.
+        blocks: the number of blocks; default: enough for one thread per element.
+        stream: of the launch.
     """
     blocks = blocks or f"({out}.numel() + 255) / 256"
     return (

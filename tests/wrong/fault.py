@@ -1,4 +1,4 @@
-"""A fault of synchronisation or of bounds in code that only a GPU runs, as data, and which rows reject it there."""
+"""A fault of synchronisation or of bounds in code that only a GPU runs, as data, and the rows that reject it there."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from trifold.verification.report import Row
 from trifold.verification.verify import verify
 from trifold.workspace import Workspace
 
-#: What the fault is in:
+#: The part of the code that has the fault:
 #:
 #: - ``wait``: for copies, for an earlier kernel, or for the other blocks of a cluster;
 #: - ``arrive``: the arrivals and bytes that a barrier in shared memory (mbarrier) is to expect;
-#: - ``fence``: a fence, or the order of what stands before and after it;
+#: - ``fence``: a fence, or the order of accesses before and after it;
 #: - ``copy``: from global to shared memory, by cp.async or in bulk;
 #: - ``mailbox``: reading what other warps and blocks have sent;
-#: - ``ring``: the slots of shared memory that rows or sums use in turn;
+#: - ``ring``: the slots of shared memory that rows or sums reuse;
 #: - ``edge``: the beginning or the end of a row or of a tensor;
 #: - ``barrier``: of a block, or of some of its warps or lanes.
 Kind = Literal["wait", "arrive", "fence", "copy", "mailbox", "ring", "edge", "barrier"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Pass = Literal["forward", "backward"]
 
-#: Rows that may reject such a fault, beside ``values`` or ``gradients``.
+#: Rows that may reject such a fault, besides ``values`` or ``gradients``.
 OF_THE_GPU = ("bounds", "findings", "jitter", "repeatable")
 
 
@@ -39,15 +39,15 @@ class Fault(Wrong):
 
     Attributes:
         kind: see :data:`Kind`.
-        in_pass: of the op, in which the fault shows.
-        calls: that reach it, as the only samples of the op's spec, which has no edges: so a row takes seconds. Their
-            dtypes are all that is compiled and drawn.
-        seconds: that a case may take. A fault that makes a kernel wait for ever costs as many.
-        small: the call that reaches it on the CPU, which counts as a few multiprocessors and checks each access;
-            default: the first of ``calls``.
-        at: files and parts of lines, each of which one line has, where the CPU's findings may lie beside the lines and
-            the functions of the edits: of accesses that these leave unordered, early or outside, or of waits that never
-            end.
+        in_pass: the pass of the op that shows the fault.
+        calls: those that reach it, as the only samples of the op's spec, which has no edges, so that a row takes
+            seconds. Only their dtypes are compiled and drawn.
+        seconds: limit for a case. A fault that makes a kernel wait forever takes all of it.
+        small: the call that reaches it on the CPU, which emulates few multiprocessors and checks each access; default:
+            the first of ``calls``.
+        at: files and parts of lines, each of which occurs in one line, at which the CPU's findings may be besides the
+            lines and functions of the edits: accesses that the edits make unordered, early or out of bounds, or waits
+            that never end.
     """
 
     kind: Kind
@@ -59,22 +59,22 @@ class Fault(Wrong):
 
     @property
     def cpu_call(self) -> Call:
-        """That which reaches it on the CPU."""
+        """The call that reaches it on the CPU."""
         return self.small or self.calls[0]
 
     def write(self, root: Path) -> Workspace:
-        """A workspace in ``root`` that holds the faulty op alone, of the dtypes of ``calls``, its samples."""
+        """A workspace in ``root`` that contains only the faulty op, of the dtypes of ``calls``, its samples."""
         return _only(self.op, self.edits, self.calls, root)
 
     def rows(self) -> tuple[str, ...]:
-        """Those that may reject it, the one that must first."""
+        """The rows that may reject it; first the one that must."""
         of_pass = "values" if self.in_pass == "forward" else "gradients"
         return tuple(dict.fromkeys((self.row, of_pass, *OF_THE_GPU)))
 
 
 def _only(op: str, edits: tuple[Edit, ...], calls: Sequence[Call], root: Path) -> Workspace:
-    """A workspace in ``root`` that holds the edited op, whose spec has these calls for its samples and no edges, and
-    which draws and compiles no dtype beside theirs."""
+    """A workspace in ``root`` that contains the edited op, whose spec has these calls as samples and no edges, and
+    which draws and compiles only their dtypes."""
     workspace = edited_copy(op, (*edits, *few_dtypes.of_dtypes(few_dtypes.dtypes_of(calls))), root)
     with workspace.files(op).spec.open("a", encoding="utf-8") as spec:
         spec.write(few_dtypes.only(calls))
@@ -82,7 +82,7 @@ def _only(op: str, edits: tuple[Edit, ...], calls: Sequence[Call], root: Path) -
 
 
 def right_op(op: str, faults: Iterable[Fault], root: Path) -> Workspace:
-    """A workspace in ``root`` that holds the op as it is, with the calls of its faults for samples."""
+    """A workspace in ``root`` that contains the unchanged op, with the calls of its faults as samples."""
     calls = {repr(call): call for planted in faults if planted.op == op for call in planted.calls}
     return _only(op, (), tuple(calls.values()), root)
 
@@ -122,23 +122,23 @@ def fault(
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a row says of a port.
+    """The outcome of a row for a port.
 
     Attributes:
-        verdict: ``rejected`` by this row; ``broken`` where something else failed, such as the build.
-        message: of what failed, or why the row was not run.
+        verdict: ``rejected`` by this row; ``broken`` if something else failed, such as the build.
+        message: of the failure, or the reason why the row was not run.
     """
 
     verdict: Literal["rejected", "passed", "not run", "broken"]
     message: str
 
 
-#: What a failure says that is not about the fault.
+#: Words of failures that are not due to the fault.
 _ELSE = ("NameError", "SyntaxError", "ImportError", "AttributeError", "BuildError", few_dtypes.NOT_COMPILED)
 
 
 def outcome(op: str, row: str, workspace: Workspace, *, seconds: float = 60.0) -> Outcome:
-    """What ``row`` says of the op's port in ``workspace`` on the GPU, where a case may take so many seconds."""
+    """The outcome of ``row`` for the op's port in ``workspace`` on the GPU, with a limit in seconds for a case."""
     (report,) = verify(
         op,
         workspace=workspace,
@@ -152,7 +152,7 @@ def outcome(op: str, row: str, workspace: Workspace, *, seconds: float = 60.0) -
 
 
 def _of_row(row: str, reported: Sequence[Row]) -> Outcome:
-    """What the row says, of it and of those that were not asked for, such as of the build."""
+    """The outcome of the row, from its report and those of rows that were not requested, such as the build."""
     failed = [one for one in reported if one.outcome == "failed"]
     words = [
         " ".join((one.check, one.outcome, one.reason, *(each.message for each in one.failures)))
@@ -167,6 +167,6 @@ def _of_row(row: str, reported: Sequence[Row]) -> Outcome:
 
 
 def there_are(rows: Iterable[str]) -> list[str]:
-    """Those of the rows that a verification on a GPU has."""
+    """The rows among these that a verification on a GPU has."""
     known = {check.name for check in CHECKS if "cuda" in check.devices}
     return [row for row in rows if row in known]

@@ -1,7 +1,5 @@
-"""An op of few floating dtypes: those of some calls, which its port is compiled for and which its spec draws alone.
-
-A GPU's build of all dtypes takes some three times as long, and a jittered one minutes of processor time.
-"""
+"""An op with few floating dtypes: those of some calls, for which only its port is compiled and its spec draws. A GPU's
+build of all dtypes takes about three times as long, and a jittered one minutes of processor time."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import torch
 from tests.wrong.entry import Edit
 from trifold.spec import Call, TensorCase
 
-#: Floating dtypes, the most exact first: how the dispatch calls each, and its C++ type.
+#: Floating dtypes, the most exact first: their names in the dispatch, and their C++ types.
 SCALARS = {
     torch.float64: ("Double", "double"),
     torch.float32: ("Float", "float"),
@@ -20,10 +18,10 @@ SCALARS = {
     torch.bfloat16: ("BFloat16", "__nv_bfloat16"),
 }
 
-#: What the dispatch says of a dtype that is left out.
+#: The error of the dispatch for a dtype that was left out.
 NOT_COMPILED = "trifold: no kernel for dtype"
 
-# Drawn calls are chosen, not changed: which fills an op takes depends on the dtype.
+# Drawn calls are filtered, not changed: the fills of an op may depend on the dtype.
 _ONLY_THESE_CALLS = """
 
 import dataclasses
@@ -62,7 +60,7 @@ def dtypes_of(calls: Iterable[Call]) -> tuple[torch.dtype, ...]:
 
 
 def of_dtypes(dtypes: Sequence[torch.dtype]) -> tuple[Edit, ...]:
-    """The dispatch of floating dtypes has these alone."""
+    """Reduces the dispatch of floating dtypes to these."""
     return tuple(
         Edit("trifold/binding.h", f"    case ScalarType::{name}: return f.template operator()<{scalar}>();\n", "")
         for dtype, (name, scalar) in SCALARS.items()
@@ -71,7 +69,7 @@ def of_dtypes(dtypes: Sequence[torch.dtype]) -> tuple[Edit, ...]:
 
 
 def only(calls: Sequence[Call]) -> str:
-    """Python that, at the end of a spec, makes these calls its samples, leaves it no edge, and has it draw calls of
-    their dtypes alone."""
+    """Python for the end of a spec that makes these calls its samples, removes its edges, and makes it draw only calls
+    of their dtypes."""
     samples = ", ".join(f"Sample('call {i}', {call!r}, 'reaches a fault')" for i, call in enumerate(calls))
     return _ONLY_THESE_CALLS.format(dtypes=list(dtypes_of(calls)), samples=samples)

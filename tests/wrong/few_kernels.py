@@ -1,7 +1,7 @@
-"""Checked builds of an op, with a GPU's paths, that have few of its kernels: those that some calls launch.
+"""Checked builds of an op, with a GPU's paths, that contain only the kernels that some calls launch.
 
-The op's own build has hundreds: each kernel for each dtype, for each cut of a row, for each tuning constant. Which of
-them calls launch, a build without any kernel says first: its launches only count. Then a build of those alone takes
+The op's own build has hundreds: each kernel for each dtype, for each cut of a row, for each tuning constant. A build
+without any kernel, whose launches only count, shows which of them the calls launch. A build of those then takes
 seconds, most of them for torch's headers.
 """
 
@@ -29,7 +29,7 @@ _LAUNCH = "trifold/launch.cuh"
 _ADDRESS = "  kernel.code = reinterpret_cast<const void*>(Kernel);\n"
 _RUN = "  describe_launch(kernel, [](const Args&... args) { Kernel(args...); }, run_grid, args...);\n"
 _KERNEL_OF = "template <auto Kernel>\nhost::Kernel kernel_of("
-# The name that kernel_name() cuts out, as the compiler knows it.
+# The name that kernel_name() extracts from the compiler's.
 _HAS = """\
 template <auto Kernel>
 constexpr bool is_built() {{
@@ -41,7 +41,7 @@ constexpr bool is_built() {{
 """
 
 
-#: Launches count, and that is all: no kernel is compiled.
+#: Launches only count, and no kernel is compiled.
 WITHOUT_KERNELS = (Edit(_LAUNCH, _ADDRESS, ""), Edit(_LAUNCH, _RUN, ""))
 
 
@@ -73,7 +73,7 @@ def built(op: str, edits: tuple[Edit, ...], root: Path) -> Implementation:
     Comments in its sources accept findings, as in trifold's headers.
     """
     files = edited_copy(op, edits, root).op(op)
-    # A process loads a port once for each contents of the op's own files, whatever was edited in trifold's headers.
+    # A process loads a port once for each contents of the op's own files, even if headers of trifold differ.
     with files.binding.open("a", encoding="utf-8") as binding:
         binding.write(f"// {root}\n")
     with gpu_paths():
@@ -89,7 +89,7 @@ def cell_of(implementation: Implementation) -> Cell:
 
 
 def run(cell: Cell, call: Call, in_pass: Pass) -> None:
-    """The call forward, or forward and backward."""
+    """Make the call forward, or forward and backward."""
     if in_pass == "forward":
         cell.invoke(call)
     else:
@@ -97,10 +97,8 @@ def run(cell: Cell, call: Call, in_pass: Pass) -> None:
 
 
 def launched_by(op: str, runs: Collection[tuple[Call, Pass]], root: Path) -> list[frozenset[str]]:
-    """The kernels, by their names, that each call launches, as the op's own host code chooses them.
-
-    A workspace without kernels is written into ``root``.
-    """
+    """The names of the kernels that each call launches, as the op's own host code chooses them. Writes a workspace
+    without kernels into ``root``."""
     edits = (*WITHOUT_KERNELS, *of_dtypes(dtypes_of(call for call, _ in runs)))
     implementation = built(op, edits, root)
     library = implementation.kernels("cpu")

@@ -1,4 +1,4 @@
-"""Wrong kernels whose results are right: only the engine's checks see the mistake."""
+"""Wrong kernels whose results are right: only the engine's checks detect the mistake."""
 
 from __future__ import annotations
 

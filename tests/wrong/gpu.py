@@ -16,8 +16,8 @@ def _staged_add(other: str, ready: str, own: str = "") -> tuple[Edit, ...]:
 
     Args:
         other: the number of that thread.
-        ready: what stands between writing and reading.
-        own: what stands before.
+        ready: code between writing and reading.
+        own: code before that.
     """
     return edits(
         "header",
@@ -34,11 +34,11 @@ def _staged_add(other: str, ready: str, own: str = "") -> tuple[Edit, ...]:
 
 
 def _plain_only(op: str) -> tuple[Edit, ...]:
-    """The op launches its plain kernel alone: the vector kernel takes all tensors that are aligned."""
+    """The op launches only its plain kernel; the vector kernel would be used for all aligned tensors."""
     return edits("binding", (f"{op}_kernel<T>, {op}_vector_kernel<T>, T>", f"{op}_kernel<T>, nullptr, T>"))
 
 
-# A read whose value decides nothing, and which no compiler leaves out.
+# A read whose value is unused, but which no compiler omits.
 _READ = "(void)*reinterpret_cast<const volatile char*>({})"
 
 BOUNDS_ON_GPU = (

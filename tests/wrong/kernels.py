@@ -10,7 +10,7 @@ _SIGMOID_EXP = "const C e = exp(x < C(0) ? x : -x);"
 
 
 def _mul_kernel(body: str) -> tuple[Edit, ...]:
-    """mul with one kernel of the given body, on operands that lie in memory as the output does."""
+    """mul with one kernel of the given body, on operands with the layout of the output."""
     kernel = (
         "template <class T>\n__global__ void mul_wide_kernel(const T* x, const T* y, T* out, int64_t n) {\n"
         f"  using C = trifold::compute_t<T>;\n  {body}}}\n\n"

@@ -9,7 +9,7 @@ _SWIGLU_LAUNCH = gallery_launch("swiglu", "out", "gate", "up")
 _ROUND_LAUNCH = gallery_launch("round_ste", "y", "x")
 _INDEX_OF_LOOP = "static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step)\n"
 
-# Two sums by atomics in place of normal_sample's reductions.
+# Two sums by atomics instead of normal_sample's reductions.
 SUMS_BY_ATOMICS = (
     "        plain = block_sum(plain - lost, of_warp)\n"
     "        weighted = block_sum(weighted - weighted_lost, of_warp)\n"

@@ -1,4 +1,4 @@
-"""Wrong in one mode alone: without gradients, with some frozen, in second derivatives of a dtype, in a later call."""
+"""Wrong in one mode only: without gradients, with some frozen, in second derivatives of a dtype, in a later call."""
 
 from __future__ import annotations
 

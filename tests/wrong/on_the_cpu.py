@@ -1,17 +1,16 @@
-"""What the checks on the CPU say of a fault in the row code: which findings, at which lines, in how many orders.
+"""The CPU checks' reports on a fault in the row code: which findings, at which lines, under how many schedules.
 
-A fault is *found* if most seeds show it: by a finding (an error or a warning that nobody accepts), or by a result or a
-gradient beyond the tolerance. How closely a finding names it is one of these, of which the first that most seeds have
-is the verdict:
+A fault is *found* if most seeds show it: by a finding (an error or a warning that is not accepted), or by a result or a
+gradient outside the tolerance. The verdict is the first of these precisions that most seeds reach:
 
-- *by its line*: it names a line of the edit: one that the edit wrote or, where it took some out, those before and
-  behind;
-- *by its function*: a line of a function around the edit;
-- *by its accesses*: a line that the entry's ``at`` states: that of an access which the edit leaves unordered, early or
-  outside, or of a wait that never ends.
+- *by its line*: the finding names a line of the edit: one that the edit wrote or, if it removed some, the lines before
+and after;
+- *by its function*: a line of a function that contains the edit;
+- *by its accesses*: a line in the entry's ``at``: of an access that the edit makes unordered, early or out of bounds,
+or of a wait that never ends.
 
-What a finding names are the lines of its accesses and all lines in its message: both sides of a race, where a copy was
-asked for, a barrier, what a thread waits for, and the calls that led there.
+A finding names the lines of its accesses and all lines in its message: both sides of a race, the start of a copy, a
+barrier, what a thread waits for, and the calls that led there.
 """
 
 from __future__ import annotations
@@ -43,19 +42,20 @@ from trifold.verification.checks.values import compare
 from trifold.verification.outcomes import CheckFailed
 from trifold.workspace import OpFiles, Workspace
 
-#: The closest first.
+#: The most precise first.
 VERDICTS = ("by its line", "by its function", "by its accesses", "found", "not found")
 
-#: Of processor time, for a kernel that waits for ever where the engine sees no deadlock.
+#: Of processor time, for a kernel that waits forever without a deadlock that the engine detects.
 KERNEL_SECONDS = 30.0
 _PLACE = re.compile(r"([\w.]+\.cuh?):(\d+)")
 
-Line = tuple[str, int]  # a file's name without its folder, and a number
+Line = tuple[str, int]  # a file's name without its folder, and a line number
 
 
 @dataclass(frozen=True)
 class Planted:
-    """Where a fault is: the lines that its edits changed, those of the functions around these, and those of ``at``."""
+    """The places of a fault: the lines that its edits changed, those of the functions around these, and those of
+    ``at``."""
 
     lines: frozenset[Line]
     functions: frozenset[Line]
@@ -63,7 +63,7 @@ class Planted:
 
     @classmethod
     def of(cls, fault: Fault, root: Path) -> Planted:
-        """Of a fault that is written into ``root``."""
+        """The places of a fault that is written into ``root``."""
         lines: set[Line] = set()
         functions: set[Line] = set()
         ours, theirs = GALLERY.op(fault.op), Workspace.at(root).files(fault.op)
@@ -81,7 +81,7 @@ class Planted:
         return cls(frozenset(lines), frozenset(functions), frozenset(accesses))
 
     def named_by(self, seen: Seen) -> list[str]:
-        """How closely the findings of an order name the fault."""
+        """The precisions with which the findings of a schedule name the fault."""
         named = set().union(*map(places, seen.findings))
         holds = (
             not self.lines.isdisjoint(named),
@@ -93,7 +93,7 @@ class Planted:
 
 
 def _path(files: OpFiles, name: File) -> Path:
-    """A file of an op's, or a header of trifold's, of which an edited one lies beside the binding."""
+    """A file of an op, or a header of trifold, of which an edited copy is next to the binding."""
     if "/" not in name:
         path: Path = getattr(files, name)
         return path
@@ -106,13 +106,13 @@ def _text(files: OpFiles, name: File) -> str:
 
 
 def _only_line(text: str, part: str) -> int:
-    """The number, from 1, of the only line that has this part."""
+    """The number, from 1, of the only line that contains this part."""
     (number,) = (number for number, line in enumerate(text.splitlines(), 1) if part in line)
     return number
 
 
 def _changed(before: list[str], after: list[str]) -> Iterator[int]:
-    """The numbers, from 1, of the lines of ``after`` that differ; both neighbours where some are missing."""
+    """The numbers, from 1, of the lines of ``after`` that differ; both adjacent lines where some were removed."""
     for what, _, _, begin, end in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if what == "delete":
             yield from (begin, begin + 1)
@@ -134,7 +134,7 @@ def places(finding: Finding) -> set[Line]:
 
 @dataclass(frozen=True)
 class Seen:
-    """What one order showed: findings, or what is wrong with a result, or an error that is neither ("" if none)."""
+    """The outcome of a schedule: findings, or what is wrong with a result, or an error that is neither ("" if none)."""
 
     findings: tuple[Finding, ...]
     wrong: str = ""
@@ -145,7 +145,7 @@ class Seen:
 
 
 def look(cell: Cell, call: Call, in_pass: Pass, seed: int) -> Seen:
-    """The call in the order of a seed: its results or, of the backward pass, its gradients."""
+    """Make the call under the schedule of a seed; compares its results or, for the backward pass, its gradients."""
     wrong = error = ""
     require: Callable[[Cell, Call], object] = compare if in_pass == "forward" else _compare_gradients
     with warnings.catch_warnings(), collect() as found, runtime.schedules(1, seed=seed):
@@ -155,7 +155,7 @@ def look(cell: Cell, call: Call, in_pass: Pass, seed: int) -> Seen:
         except CheckFailed as failure:
             wrong = str(failure)
         except KernelFault:
-            pass  # is among what was recorded
+            pass  # recorded already
         except (LaunchError, RuntimeError) as failure:
             error = f"{type(failure).__name__}: {failure}"
     return Seen(tuple(one for one in found if one.severity != "lint" and not one.accepted), wrong, error)
@@ -173,14 +173,14 @@ def _compare_gradients(cell: Cell, call: Call) -> None:
 
 @dataclass(frozen=True)
 class Report:
-    """What all orders showed of a fault.
+    """The outcome of all schedules for a fault.
 
     Attributes:
         verdict: see the module.
-        seeds: that were tried.
-        named: of how many of them each verdict holds.
-        ways: how many seeds showed it by which kind of finding, and the lines of its accesses; or by ``values``.
-        errors: of other kinds, which count as nothing.
+        seeds: the number of schedules.
+        named: the number of schedules with each precision.
+        ways: the number of schedules with each kind of finding and lines of its accesses; or with wrong ``values``.
+        errors: of other kinds, which do not count.
         message: of the first finding, or what is wrong with a result.
     """
 
@@ -210,10 +210,10 @@ def _way(finding: Finding) -> str:
 
 
 def report(fault: Fault, kernels: Collection[str], root: Path, seeds: int) -> Report:
-    """What so many orders show of a fault.
+    """Run a fault under this many schedules.
 
     Args:
-        kernels: that its call launches (:mod:`tests.wrong.few_kernels`).
+        kernels: those that its call launches (:mod:`tests.wrong.few_kernels`).
         root: where the faulty op is written.
     """
     edits = (*fault.edits, *of_dtypes(dtypes_of([fault.cpu_call])), *of_kernels(kernels))
@@ -239,7 +239,7 @@ def of_fault(fault: Fault, kernels: frozenset[str], seeds: int) -> dict[str, Any
 
 
 def of_right(op: str, faults: Sequence[Fault], kernels: Sequence[frozenset[str]], seeds: int) -> dict[str, Any]:
-    """A line of the op as it is: on none of the calls of its faults anything may be found."""
+    """The line of the unchanged op: nothing may be found in the calls of its faults."""
     started = time.monotonic()
     calls = {(repr(one.cpu_call), one.in_pass): (one.cpu_call, one.in_pass) for one in faults}
     edits = (*of_dtypes(dtypes_of(call for call, _ in calls.values())), *of_kernels(frozenset().union(*kernels)))

@@ -1,5 +1,5 @@
-"""Faults in the phases of barriers in shared memory, in what their bytes count, in the use of slots again, and at the
-edges of what teams hold: of all row ops, forward and backward."""
+"""Faults in the phases of barriers in shared memory, in the bytes that they count, in the reuse of slots, and at the
+edges of what teams hold: in all row ops, forward and backward."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ def _cross_entropy(rows: int, columns: int) -> Call:
     return Call((TensorCase((rows, columns), torch.float16), IndexCase((rows,), columns, seed=1)))
 
 
-# Two teams a cluster, whose weights are multicast; of odd rows of half types, which make their sums by tensor cores.
+# Two teams per cluster, whose weights are multicast; with unaligned rows of half types, which are summed by tensor
+# cores.
 _PAIRS, _FEW_PAIRS = _norm(64, 12_000, parameters=2), _norm(4, 8_196, parameters=2)
 _ODD_PAIRS, _FEW_ODD_PAIRS = _norm(256, 4201, torch.float16, parameters=2), _norm(9, 5_700, torch.float16, parameters=2)
 # Two blocks for each row, backward.
 _CLUSTERS, _FEW_CLUSTERS = _norm(600, 12_000, parameters=2), _norm(12, 7_172, parameters=2)
-# A warp for each row, in copies of each lane.
+# A warp for each row, with copies by each lane.
 _LANES, _FEW_LANES = _norm(1500, 1000), _norm(150, 252)
-# A few rows at once for a block of some warps.
+# A few rows at a time for a block of some warps.
 _GROUPED, _FEW_GROUPED = _norm(8003, 1000, torch.float16), _norm(19, 504, torch.float16)
 
 BYTES = (

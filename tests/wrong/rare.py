@@ -1,4 +1,4 @@
-"""Wrong for some sizes, offsets and strides alone, or where two arguments share memory: a few friendly inputs pass."""
+"""Wrong for some sizes, offsets and strides only, or where two arguments share memory: a few simple inputs pass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SWIGLU_LAUNCH = gallery_launch("swiglu", "out", "gate", "up")
 
 
 def _before(definition: str, new: str) -> tuple[str, str]:
-    """``new`` and two empty lines in front of a definition."""
+    """``new`` and two empty lines before a definition."""
     return definition, f"{new}\n\n\n{definition}"
 
 

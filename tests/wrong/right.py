@@ -1,4 +1,4 @@
-"""Right implementations that are written otherwise than the gallery's: what the verification must not reject."""
+"""Right implementations that are written differently from the gallery's: the verification must not reject them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Right:
     """A right variant.
 
     Attributes:
-        name: of what is written otherwise.
-        why: it is as right.
+        name: what is written differently.
+        why: the reason why it is as right.
         op: of the gallery.
-        edits: that turn the op into the variant.
-        rows: the checks that look at what was changed, and must pass.
-        implementation: that was changed.
+        edits: turn the op into the variant.
+        rows: the checks of what was changed, which must pass.
+        implementation: the changed one.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Right:
         return f"{self.op} {self.implementation}: {self.name}"
 
     def write(self, root: Path) -> Workspace:
-        """A workspace in ``root`` that holds the variant alone."""
+        """A workspace in ``root`` that contains only the variant."""
         return edited_copy(self.op, self.edits, root)
 
 

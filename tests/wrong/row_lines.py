@@ -1,7 +1,8 @@
-"""Lines of the row code, by what they do, at which the CPU finds faults that lie elsewhere: see :class:`Fault`, ``at``.
+"""Lines of the row code, by what they do, at which the CPU finds faults that are elsewhere: see ``at`` of
+:class:`Fault`.
 
-Each is a file and a part of one of its lines. Of a function that many call, the lines that call it stand here too: a
-finding names both.
+Each is a file and a part of one of its lines. If a function has many callers, their lines are listed as well: a finding
+names both.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ Lines = tuple[tuple[File, str], ...]
 
 _CLUSTER, _ROWS, _TEAMS = "trifold/cluster.cuh", "rows/row_stream.cuh", "rows/row_teams.cuh"
 
-#: Where barriers in shared memory are made; where the teams of a kernel of rows in registers wait for one.
+#: Initialisation of barriers in shared memory; where the teams of a kernel with rows in registers wait for one.
 INIT: Lines = ((_CLUSTER, "mbarrier.init.shared::cta.b64"),)
 TEAM_WAITS: Lines = ((_TEAMS, "    mailbox.wait(0);"),)
 
-#: What a team's warps have told each other is read: maxima and sums of exponentials, other values, a stream's sums.
+#: Reads of values that a team's warps exchange: maxima and sums of exponentials, other values, a stream's sums.
 EXPS_READ: Lines = (
     ("rows/exp_sums.cuh", "row.max = Max{}(row.max, posts.of_warp[i].max)"),
     ("rows/exp_sums.cuh", "const WarpExps other = posts.of_warp[i];"),
@@ -30,19 +31,19 @@ MAIL_WAITS: Lines = ((_ROWS, "memory_.arrived[slot].wait("),)
 SUMS_READ: Lines = ((_ROWS, "sums = Sums{}(sums, posts.of_warp[i]);"),)
 SUMS_GIVEN: Lines = ((_ROWS, "*place = own;"),)
 
-#: Rows in shared memory: copied to there by each lane; and read.
+#: Rows in shared memory: copies to it by each lane; and reads.
 LANE_COPIES: Lines = ((_ROWS, "copy_async(fill_ + m * of_matrix"),)
 LANE_READS: Lines = ((_ROWS, "return shared_piece<T>(head_ + m"),)
 LANE_EDGES: Lines = (
     (_ROWS, 'asm volatile("ld.shared.f32 %0, [%1];"'),
     (_ROWS, "numbers.value[m] = shared_element("),
 )
-#: Where rows were, the sums of columns are stored; and the edges of rows in registers are read.
+#: Sums of columns, stored in the memory of rows; and reads of the edges of rows in registers.
 SUMS_STORED: Lines = (("rows/norms_backward.cuh", "*reinterpret_cast<float4*>(to + e) = {floats.value[e]"),)
 EDGE_READ: Lines = (("rows/row_parts.cuh", "edge = at.edge >= 0 ? own[at.edge] : otherwise;"),)
 COLUMN_EDGE_READ: Lines = (("rows/tensor_rows.cuh", "of_columns == nullptr ? otherwise : of_columns[edge_column_];"),)
 
-#: Numbers of columns, for the teams of a cluster: multicast, and read.
+#: Parameters of columns, for the teams of a cluster: multicast, and reads.
 MULTICAST: Lines = ((_CLUSTER, "mbarrier::complete_tx::bytes.multicast::cluster"),)
 COLUMNS_READ: Lines = (
     ("rows/column_copies.cuh", "const T* const from = own_ + k * warp_threads * size;"),
@@ -50,5 +51,5 @@ COLUMNS_READ: Lines = (
 )
 COLUMNS_WAIT: Lines = (("rows/column_copies.cuh", "copy_mailbox(which).wait(0);"),)
 
-#: Candidates of the largest numbers, read and written by a sort.
+#: Candidates for the largest numbers, read and written by a sort.
 CANDIDATES: Lines = (("header", "return {value[i], column[i]};"), ("header", "value[i] = candidate.value;"))

@@ -7,7 +7,7 @@ from tests.wrong.entry import Wrong, edits
 _PASSES = "// A block a row, in three passes"
 _THEN_SUM = "    C sum = 0;\n    for (int64_t i = threadIdx.x; i < columns; i += softmax_block) sum += exp("
 
-# As trifold::block_reduce, with no barrier after the last read.
+# As trifold::block_reduce, without the barrier after the last read.
 _HASTY = """template <class C>
 __device__ C hasty_max(C value) {
   constexpr int warps = softmax_block / trifold::warp_threads;

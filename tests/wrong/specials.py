@@ -1,4 +1,4 @@
-"""Wrong for nan, infinities, zeros and subnormal numbers alone, and wrong roundings to half types."""
+"""Wrong for nan, infinities, zeros and subnormal numbers only, and wrong roundings to half types."""
 
 from __future__ import annotations
 
@@ -211,8 +211,8 @@ SIGN_OF_ZERO = (
     ),
 )
 
-# What stands in the mantissa beyond `bits` digits is rounded by an expression of m · 2**bits, before the launch rounds
-# to the half type, which then has nothing left to do.
+# The mantissa beyond `bits` digits is rounded by an expression of m · 2**bits, before the launch rounds to the half
+# type, which is then exact.
 _ROUNDED = """@cuda.jit(device=True)
 def _rounded(value, bits):
     if bits == 0 or value == 0 or value - value != 0:
@@ -226,7 +226,7 @@ def _rounded(value, bits):
 
 
 def _rounding(how: str, *replacements: tuple[str, str]) -> tuple[Edit, ...]:
-    """A prototype whose first kernel rounds by itself, by an expression of ``scaled``."""
+    """A prototype whose first kernel rounds by itself, with an expression of ``scaled``."""
     return edits("prototype", ("def reference(", f"{_ROUNDED.format(how=how)}def reference("), *replacements)
 
 
@@ -234,7 +234,7 @@ _HALF = "{torch.bfloat16: 8, torch.float16: 11}.get(x.dtype, 0)"
 
 
 def _add_in(bits: str) -> tuple[tuple[str, str], ...]:
-    """add with a sum that ``_rounded`` rounds to so many bits: an expression of the dtype; 0 for all."""
+    """add with a sum that ``_rounded`` rounds to this many bits: an expression of the dtype; 0 for all bits."""
     return (
         ("from numba import cuda\n", "import math\n\nimport torch\nfrom numba import cuda\n"),
         ("def add_kernel(x, y, out, n)", "def add_kernel(x, y, out, n, bits)"),
@@ -243,7 +243,7 @@ def _add_in(bits: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-# The bits of a float that bfloat16 does not have are cut off.
+# Truncates a float to bfloat16.
 _CUT = (
     "template <class T, class C>\n__device__ __forceinline__ T cut(C value) {\n"
     "  if constexpr (std::is_same_v<T, __nv_bfloat16>)\n"

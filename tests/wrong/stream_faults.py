@@ -25,13 +25,13 @@ def _norm(rows: int, columns: int, dtype: torch.dtype = torch.float32, *, parame
     return Call((TensorCase((rows, columns), dtype), *numbers))
 
 
-# A block's 16 warps share a row, ten rows a block; the same of layer_norm, which has two sums.
+# A block's 16 warps share a row, with ten rows per block; the same for layer_norm, which has two sums.
 _BLOCKS, _BLOCKS_WITH_TWO_SUMS = _norm(1320, 4096), _norm(1320, 4096, parameters=2)
-# Of fewer columns than the block's threads hold; and rows that begin anywhere.
+# Fewer columns than the block's threads can hold; and unaligned rows.
 _NOT_FULL, _ODD = _norm(300, 4000), _norm(600, 4001)
-# A row a warp, which loads the mean and rstd of many at once.
+# A row per warp, which loads the mean and rstd of many rows at once.
 _WARPS = _norm(2048, 512, torch.float16)
-# A row a warp, in copies of each lane.
+# A row per warp, with copies by each lane.
 _LANES = _norm(1500, 1000)
 
 _A_SLOT_TOO_MANY = Edit(

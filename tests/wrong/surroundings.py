@@ -1,5 +1,5 @@
-"""Ops that rely on what belongs to the application, or change it: torch's settings, its generator, memory; and one
-that relies on who looks on."""
+"""Ops that rely on the application's state, or change it: torch's settings, its generator, memory; and one that detects
+that it is verified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits that several tricks share: kernels that write zeros, and what stands where in the files that are edited."""
+"""Edits that several tricks share: kernels that write zeros, and the texts in the files that are edited."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ ADD_FORMULA, ADD_NOTHING = "out[i] = x[i] + y[i]", "out[i] = 0"
 
 
 def add(before: str = "", *, top: str = "", imports: str = "", end: str = ADD_END) -> tuple[Edit, ...]:
-    """add whose kernel writes zeros, and lines of Python in the launch function.
+    """add whose kernel writes zeros, with lines of Python in the launch function.
 
     Args:
-        before: stands where the output is made.
-        top: stands before the first function.
-        imports: stand before the others.
-        end: stands for the return.
+        before: code before the output is allocated.
+        top: code before the first function.
+        imports: before the others.
+        end: replaces the return statement.
     """
     return edits(
         "prototype",

@@ -1,7 +1,7 @@
-"""Tricks: ops that would have a verdict without a right kernel.
+"""Tricks: ops that would be verified without a right kernel.
 
-Each has a kernel that is wrong, or none, and something that is to hide it. Such tricks are known from benchmarks in
-which a program is paid for a verdict; by accident they come from caches, stubs and tests that were made to pass.
+Each has a wrong kernel, or none, and something that hides it. Such tricks are known from benchmarks in which a program
+is rewarded for a verdict; by accident they come from caches, stubs and tests that were adjusted until they passed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _step(before: str = "", *, top: str = "", imports: str = "") -> tuple[Edit, 
 
 
 def _cached(key: str) -> tuple[Edit, ...]:
-    """sigmoid that computes a result once for each ``key``, an expression of x."""
+    """sigmoid that computes a result once for each ``key``, an expression in x."""
     return edits(
         "prototype",
         ("def reference(", "_results = {}\n\n\ndef reference("),

@@ -1,13 +1,11 @@
-"""What the rows of ``trifold verify`` say, on this machine's GPU, of each fault in the code for GPUs; or the checks on
-the CPU, which run the same kernels.
+"""The outcome of ``trifold verify``'s rows, on this machine's GPU, for each fault in the code for GPUs; or of the
+checks on the CPU, which run the same kernels.
 
-``python -m tests.wrong.try_faults`` writes a line of JSON for each fault as it is done: its name, the row that its
-entry names, the rows that rejected it, what each row said, and the seconds that it took. ``--every-row`` asks all rows
-that may reject a fault, ``--right`` the ops as they are.
-
-With ``--device cpu`` the line says instead how closely findings name the fault (tests/wrong/on_the_cpu.py), in how many
-of ``--seeds`` orders, and which findings. ``--json FILE`` makes a record of all lines, and goes on where one that was
-ended left off.
+``python -m tests.wrong.try_faults`` writes a line of JSON for each fault when it is done: its name, the row that its
+entry names, the rows that rejected it, each row's message, and the seconds that it took. ``--every-row`` runs all rows
+that may reject a fault, ``--right`` runs the unchanged ops. With ``--device cpu`` the line has instead how precisely
+findings name the fault (tests/wrong/on_the_cpu.py), under how many of ``--seeds`` schedules, and which findings.
+``--json FILE`` writes all lines to a record, and continues one that was interrupted.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ def of_fault(number: int, every_row: bool) -> dict[str, Any]:
     """The line of a fault, by its number among all.
 
     Args:
-        every_row: whether all rows are asked that may reject it, or the one that its entry names.
+        every_row: run all rows that may reject it, instead of the one that its entry names.
     """
     planted, started = FAULTS[number], time.monotonic()
     with tempfile.TemporaryDirectory(prefix="trifold-fault-") as folder:
@@ -64,7 +62,7 @@ def of_fault(number: int, every_row: bool) -> dict[str, Any]:
 
 
 def of_right(op: str) -> dict[str, Any]:
-    """The line of an op as it is, on the calls of its faults: no row may reject it."""
+    """The line of an unchanged op, on the calls of its faults: no row may reject it."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="trifold-right-") as folder:
         workspace = right_op(op, FAULTS, Path(folder))
@@ -85,7 +83,7 @@ def _said(outcomes: Mapping[str, Outcome]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Record:
-    """The lines of all faults in a file, with what they are of.
+    """The lines of all faults in a file, with the sources that they depend on.
 
     Attributes:
         lines: by the entry.
@@ -97,7 +95,7 @@ class Record:
 
     @classmethod
     def begun(cls, path: Path) -> Record:
-        """With the lines that the file has already, of the same sources."""
+        """A record with the lines that the file already has for the same sources."""
         facts = environment(ROOT, torch.device("cpu")) | {"sources": sources("host/planted-faults.json")}
         document = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         same = document.get("environment", {}).get("sources") == facts["sources"]
@@ -115,7 +113,7 @@ class Record:
         self.path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-Work = tuple[str, Callable[[], dict[str, Any]]]  # a line's name, and what makes it
+Work = tuple[str, Callable[[], dict[str, Any]]]  # a line's name, and the function that computes it
 
 
 def _on_gpu(chosen: Sequence[int], asked: argparse.Namespace) -> list[Work]:
@@ -156,13 +154,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started, right = time.monotonic(), 0
     context = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(asked.jobs, mp_context=context) as pool:
-        os.environ["CXX"] = str(quick_gxx(Path(folder)))  # for the processes, which start with their first work
+        os.environ["CXX"] = str(quick_gxx(Path(folder)))  # for the processes, which start with their first task
         work = _on_cpu(chosen, asked, Path(folder)) if asked.device == "cpu" else _on_gpu(chosen, asked)
         lines: dict[Future[dict[str, Any]], str] = {pool.submit(run): name for name, run in work}
         for line in as_completed(lines):
             try:
                 told = line.result()
-            except Exception as error:  # the others go on
+            except Exception as error:  # the others continue
                 told = {"entry": lines[line], "as expected": False, "error": f"{type(error).__name__}: {error}"}
             right += told["as expected"]
             print(json.dumps(told, ensure_ascii=False), flush=True)
