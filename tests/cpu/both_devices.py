@@ -1,7 +1,8 @@
 """How far the CPU's results of the gallery's ports are from a GPU's, in units in the last place.
 
 ``NVCC_APPEND_FLAGS=--fmad=false python -m tests.cpu.both_devices FILE.json [op...]`` writes one row for each op, dtype
-and result. nvcc then rounds each operation once, as g++ does; without it a multiply and an add may be one rounding.
+and result. With this flag nvcc rounds each operation once, as g++ does; otherwise a multiply and an add may be rounded
+together.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ from trifold.verification.comparison import scales
 from trifold.verification.results import as_tuple
 from trifold.workspace import Workspace
 
-DRAWN = 40  # calls of each op beside its samples and edges
+DRAWN = 40  # calls of each op in addition to its samples and edges
 _LIMITS = Limits(elements=1 << 17)
 _ROUND_OFF = 2.0**-24  # of float32
 
 
 @dataclass
 class Row:
-    """The worst of one result of one op in one dtype.
+    """The largest distance for one result of one op in one dtype.
 
     Attributes:
         result: ``forward`` or ``gradient``, and which.
         calls, elements: how many were compared.
         other_bits: elements whose bits differ.
         ulp: the largest distance, in numbers of the dtype between the two (0 and -0 are one apart).
-        ulp_of_scale: likewise in units in the last place of the result's scale (verify/<op>.py) where that is larger:
-            of a sum that cancels, the size of its summands. Of half types it is what exceeds the error that the spec
+        ulp_of_scale: the same in units in the last place of the result's scale (verify/<op>.py) if that is larger: for
+            a sum that cancels, the size of its summands. For half types it is the excess over the error that the spec
             states before rounding, which includes that of the hardware's approximations.
         call: the one with the largest distance of the second kind.
     """
@@ -80,7 +81,7 @@ class Row:
 
 
 def _distance(ours: Tensor, theirs: Tensor) -> Tensor:
-    """How many numbers of the dtype lie between two, as int64; at most 2^62. A nan is where the other's is."""
+    """How many numbers of the dtype are between two, as int64; at most 2^62. A nan must be where the other's is."""
     if ours.is_complex():
         return _distance(torch.view_as_real(ours), torch.view_as_real(theirs)).amax(-1)
     if not ours.is_floating_point():
@@ -99,7 +100,7 @@ def _distance(ours: Tensor, theirs: Tensor) -> Tensor:
 
 
 def compare(cpu: Cell, cuda: Cell) -> list[Row]:
-    """The spec's samples and edges, and drawn calls: the same for every run."""
+    """Compare the spec's samples and edges, and drawn calls, the same in every run."""
     rows: dict[tuple[str, str], Row] = {}
 
     def both(call: Call) -> None:
@@ -117,14 +118,14 @@ def compare(cpu: Cell, cuda: Cell) -> list[Row]:
 
 
 def _results(cell: Cell, call: Call) -> list[tuple[str, Tensor | None]]:
-    """Results and gradients; the upstream gradient is the same on both devices."""
+    """Results and gradients, with the same upstream gradient on both devices."""
     made = differentiate(cell, call, cell.gradient_paths(call), cell.implementation.function)
     forward = [(f"forward {i}", o.detach()) for i, o in enumerate(made.results)]
     return [*forward, *((f"gradient {i}", g) for i, g in enumerate(made.grads))]
 
 
 def _stated(cell: Cell, call: Call) -> list[Tensor | None]:
-    """The stated error of results and gradients before they are rounded, in round-offs of float32."""
+    """The error of results and gradients before they are rounded, as stated in the spec, in round-offs of float32."""
     spec, paths = cell.spec, cell.gradient_paths(call)
     of_results: list[Tensor | None] = [None] * len(scales(cell, call))
     of_gradients: list[Tensor | None] = [None] * len(paths)
@@ -138,7 +139,7 @@ def _stated(cell: Cell, call: Call) -> list[Tensor | None]:
 
 
 def _same_noise(implementation: Implementation) -> None:
-    """A draw has one name on both devices: torch's generators of one seed differ between them."""
+    """Makes random draws the same on both devices, where torch's generators differ even with the same seed."""
     names = implementation.function.__globals__
     if "philox_state" in names:
         names["philox_state"] = lambda device, generator=None: (1234, 4, None)

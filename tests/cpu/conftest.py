@@ -1,4 +1,4 @@
-"""These tests run prototypes beside their twins: the simulator is switched on before one of them imports numba."""
+"""These tests run prototypes next to their twins: the simulator is switched on before one of them imports numba."""
 
 from trifold import simulator
 

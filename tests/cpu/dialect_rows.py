@@ -1,4 +1,4 @@
-"""The dialect's functions: an expression in CUDA C++ of doubles a, b and c, and what it is, exactly."""
+"""The dialect's functions: an expression in CUDA C++ of doubles a, b and c, and its exact value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 
-# What an expression is for a, b, c, as a float; None: the function is not defined there, or the row leaves it out.
+# The value of an expression for a, b, c, as a float; None: the function is undefined there, or the row leaves it out.
 Reference = Callable[[float, float, float], float | None]
 
 U32, U64 = 1 << 32, 1 << 64
@@ -20,7 +20,7 @@ MODES = ("rn", "rz", "ru", "rd")
 
 @dataclass(frozen=True)
 class Row:
-    """One expression. ``ulp``: how many last places of float32 (``single``) or float64 it may be off; 0 is exact."""
+    """One expression. ``ulp``: the allowed error in last places of float32 (``single``) or float64; 0 is exact."""
 
     expression: str
     reference: Reference
@@ -50,7 +50,7 @@ DOUBLE, SINGLE, HALF, BFLOAT16 = (
 
 
 def rounded(exact: Fraction, form: Format, mode: str = "rn") -> float:
-    """The number of the format that the exact one becomes; of either sign of zero, +0."""
+    """The exact number rounded to the format; +0 for zeros of either sign."""
     if exact == 0:
         return 0.0
     size, negative = abs(exact), exact < 0
@@ -70,7 +70,7 @@ def rounded(exact: Fraction, form: Format, mode: str = "rn") -> float:
 
 
 def of(form: Format, x: float) -> Fraction:
-    """An operand: x as the format has it."""
+    """An operand: x rounded to the format."""
     return Fraction(rounded(Fraction(x), form))
 
 
@@ -88,7 +88,7 @@ def exactly(operation: Callable[..., Fraction], operand: Format, result: Format,
 
 
 def square_root(form: Format, mode: str = "rn") -> Reference:
-    """Rounded once: from 200 bits more, with a last one that says whether it is exact."""
+    """Rounded once: from 200 more bits, with a sticky last bit."""
 
     def reference(a: float, b: float, c: float) -> float | None:
         x = of(form, a)
@@ -102,7 +102,7 @@ def square_root(form: Format, mode: str = "rn") -> Reference:
 
 
 def integer(function: Callable[..., int]) -> Reference:
-    """Of integers, of which the expression makes its own."""
+    """A function of integers, to which the expression converts its operands."""
     count = function.__code__.co_argcount
     return lambda a, b, c: float(function(*map(int, (a, b, c)[:count])))
 
@@ -147,7 +147,7 @@ BYTES = range(0, 32, 8)
 
 
 def lanes(operation: Callable[[int, int], int], bits: int, sign: bool = False) -> Callable[[int, int], int]:
-    """An operation on each part of so many bits of two words."""
+    """An operation on each part of this many bits of two words."""
 
     def whole(a: int, b: int) -> int:
         result = 0
@@ -250,7 +250,7 @@ def _small() -> list[Row]:
 
 
 def _of_single(operation: Callable[..., Fraction], form: Format) -> Reference:
-    """Operands go through float on their way into the format."""
+    """Operands are rounded to float before the format."""
     count = operation.__code__.co_argcount
 
     def reference(a: float, b: float, c: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Each shape of mma.sync: a kernel that runs it, and where the PTX ISA says that the operands lie.
+"""Each shape of mma.sync: a kernel that runs it, and the layout of its operands according to the PTX ISA.
 
 An operand's registers are 64-bit words here, word ``r`` of lane ``l`` at ``[l, r]``, eight words a lane.
 """
@@ -126,7 +126,7 @@ def _case(shape: Shape) -> str:
 
 
 def words(shape: Shape, operand: int, matrix: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """The registers of an operand that is this matrix."""
+    """The registers of an operand with this matrix as its value."""
     kind = shape.types[operand]
     places = shape.places(operand)
     elements = bits_of(kind, matrix[places[..., 0], places[..., 1]])
@@ -152,7 +152,7 @@ def matrix_of(shape: Shape, registers: NDArray[np.uint64]) -> NDArray[np.float64
 
 
 def bits_of(kind: str, values: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """The bits of numbers that the type has."""
+    """The bits of numbers that the type can represent."""
     if kind == "bf16":
         return bits_of("f32", values) >> np.uint64(16)
     bits = _STORED[kind][0]

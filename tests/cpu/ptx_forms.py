@@ -12,7 +12,7 @@ _CONSTRAINTS = {"b8": "h", "f16": "h", "bf16": "h", "f16x2": "r", "bf16x2": "r",
 _LETTER_OF_BITS = {"8": "h", "16": "h", "32": "r", "64": "l"}
 _VARIABLES = {"h": "half", "r": "word", "l": "wide", "f": "single", "d": "real"}
 
-# Of the operands that have not the instruction's (last) type: their types, by the opcode and operands' places.
+# Types of operands that differ from the instruction's (last) type, by the opcode and the operands' positions.
 _OTHER_TYPES = {
     "shl": {2: "u32"},
     "shr": {2: "u32"},
@@ -39,7 +39,7 @@ _OTHER_TYPES = {
 }
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _TWICE = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
-# PTX has constants here.
+# Operands that must be constants in PTX.
 _CONSTANTS = {
     ("lop3", 4): "0x80",
     ("cp", 0): "0",
@@ -72,7 +72,7 @@ __global__ void every_form(uint16_t half, uint32_t word, uint64_t wide, float si
 
 
 def _opcodes(form: Form) -> Iterator[str]:
-    """Each alternative of each modifier once, with the others at their first one, or left out."""
+    """Each alternative of each modifier once, with the first alternative of the others, or without them."""
     ordered = [sorted(alternatives, key=_first) for alternatives, _, _ in form.modifiers]
     plain = ["." + ordered[at][0] if needed else "" for at, (_, needed, _) in enumerate(form.modifiers)]
     for at, alternatives in enumerate(ordered):

@@ -1,8 +1,8 @@
-"""Inline PTX and what it computes, in C++: rows for tests/cpu/test_inline_ptx.py.
+"""Inline PTX and its result, in C++: rows for tests/cpu/test_inline_ptx.py.
 
-``a``, ``b`` and ``c`` are the operands, of the types that their constraints say (h, r, l: unsigned; f, d); ``s(x)`` is
-x as the signed type of its size, ``u(x)`` as the unsigned one. Expressions use CUDA's functions, or plain C++, so that
-nvcc compiles them, too.
+``a``, ``b`` and ``c`` are the operands, of the types of their constraints (h, r, l: unsigned; f, d); ``s(x)`` is x as
+the signed type of its size, ``u(x)`` as the unsigned one. Expressions use CUDA's functions, or plain C++, so that nvcc
+compiles them, too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """``constraints``: of the result, and of the operands; ``expression``: what the result is."""
+    """``constraints``: of the result, and of the operands; ``expression``: the expected result."""
 
     text: str
     constraints: str
@@ -209,14 +209,14 @@ _CONVERSIONS = [
 ]  # fmt: skip
 
 _TEXTS = [
-    # A loop, with labels in a scope of their own.
+    # A loop, with labels in their own scope.
     Row("{ .reg .u32 n, %%x; .reg .pred p; mov.u32 n, 0; and.b32 %%x, %1, 15;\\n"
         "again: setp.ge.u32 p, n, %%x; @p bra done; add.u32 n, n, 3; bra.uni again;\\n"
         "done: mov.u32 %0, n; }", "rr", "(((a & 15) + 2) / 3) * 3"),
-    # Modifiers in another order, and PTX's own % alone, as compilers take them.
+    # Modifiers in another order, and PTX's own single %, which compilers accept.
     Row("{ .reg .u32 t; mov.u32 t, %laneid; add.u32 %0, %1, t; }", "rr", "a + threadIdx.x % 32"),
     Row("fma.ftz.rn.f32 %0, %1, %1, %1;", "ff", "flush(__fmaf_rn(flush(a), flush(a), flush(a)))"),
-    # Parametrised registers, and a name that an inner scope uses again.
+    # Parametrised registers, and a name that is reused in an inner scope.
     Row("{ .reg .u32 r<3>; mov.b32 r0, %1; { .reg .u32 r0; mov.b32 r0, 7; add.u32 r1, r0, 1; }\\n"
         "add.u32 %0, r0, r1; /* not r2 */ }", "rr", "a + 8"),
     Row("{ .reg .b32 $t; mov.b32 $t, 010; xor.b32 %0, $t, %1; xor.b32 %0, %0, 0b101; add.s32 %0, %0, -1; }", "rr",

@@ -1,4 +1,4 @@
-"""Kernels of the catalogue without a mistake: what the CPU computes is what a GPU does."""
+"""Kernels of the catalogue without a mistake: the CPU's results are those of a GPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 
-# The order in which their blocks or warps come by decides what they keep: every result that NumPy accepts is right.
+# Results that depend on the order of blocks or warps: every result that NumPy accepts is right.
 ANY_ORDER = ("collect_four", "compact_by_ballot", "ticket_lock")
 
 
@@ -42,7 +42,7 @@ def on_gpu(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 @pytest.mark.parametrize("twin", RIGHT, ids=str)
 def test_the_cpu_computes_what_the_gpu_does(twin: Twin, start: Start, on_gpu: ctypes.CDLL) -> None:
-    """Bit for bit in integers, within 2 ulp in floating point; both are what NumPy says, too."""
+    """Bit for bit in integers, within 2 ulp in floating point; both equal NumPy's result, too."""
     gpu, host = GpuKernel(on_gpu, twin.qualified, twin.more), HostKernel(start, twin.qualified, twin.more)
     twin.case.run(gpu)
     twin.case.run(host)

@@ -1,4 +1,5 @@
-"""Clusters, barriers in shared memory and asynchronous copies: of each pair, one kernel is clean, and one is found."""
+"""Clusters, barriers in shared memory and asynchronous copies: for each pair, one kernel has no finding, and one
+has."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from trifold.compute_sanitizer import TOOLS, ToolRun
 from trifold.compute_sanitizer.report import ToolReport
 from trifold.implementation import load_checked_port, load_port
 
-# Read before the copies have come, with no checks as well.
+# It reads before the copies have completed, also without checks.
 (LATE,) = [pair for pair in PAIRS if pair.name == "the own arrival, in place of that of the copies"]
 
 
@@ -71,7 +72,7 @@ def test_the_twins_differ_by_one_line() -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=str)
 def test_nothing_is_found_in_the_right_twin(kernel: Kernel, checked: Start) -> None:
-    """Seeds draw for each operation whether it ends at its start, late, or meanwhile, in parts."""
+    """A seed decides for each operation whether it ends at its start, late, or in between, in parts."""
     for seed in SEEDS:
         assert findings(checked, kernel, seed) == [], seed
 
@@ -111,7 +112,8 @@ def test_nvcc_compiles_all(tmp_path: Path) -> None:
 
 
 def test_the_table_of_what_compute_sanitizer_finds(checked: Start) -> None:
-    """Of two kernels, as if one tool had found the race and a process of another one had not ended."""
+    """For two kernels, with the results of one tool that found the race, and of another one whose process did not
+    end."""
     right, wrong = KERNELS["store"], PAIRS[0]
     subjects = [subject_of(right), subject_of(wrong)]
     host = {subjects[0].name: on_host(checked, right), subjects[1].name: on_host(checked, wrong)}
@@ -149,5 +151,5 @@ def gpu_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=str)
 def test_the_right_twin_gives_the_same_on_a_gpu(kernel: Kernel, gpu_library: ctypes.CDLL) -> None:
-    """Bit for bit what it gives on the CPU, as both are compared with one result."""
+    """The same bits as on the CPU, as both are compared with one result."""
     kernel.run(GpuKernel(gpu_library, qualified(kernel), lambda *_: ()))

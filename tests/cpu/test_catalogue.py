@@ -1,6 +1,6 @@
-"""The catalogue in C++: wrong kernels give the finding that their prototypes give in the simulator, right ones none.
+"""The catalogue in C++: wrong kernels have the same finding as their prototypes in the simulator, right ones none.
 
-``pytest tests/cpu/test_catalogue.py -k report -rP`` prints both reports of each kernel side by side.
+``pytest tests/cpu/test_catalogue.py -k report -rP`` prints both reports of each kernel in two columns.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RIGHT_IN_CPP = [case for case in ONLY_IN_CPP if case.found is None]
 
 @pytest.fixture(scope="session")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Start:
-    """The operator of the catalogue as built with checks; the library of one source is built once and kept."""
+    """The operator of the catalogue, in a checked build; the library is built once and cached."""
     function: Start = load_checked_port(op_in(tmp_path_factory.mktemp("catalogue"))).function
     return function
 
@@ -58,7 +58,7 @@ def _side_by_side(simulator: Finding, host: Finding) -> str:
 
 @pytest.mark.parametrize("twin", WRONG, ids=str)
 def test_both_reports_are_the_same(twin: Twin, start: Start) -> None:
-    """Kind, thread, block, element, barrier interval, operation, and the lines that both sources mark."""
+    """Kind, thread, block, element, barrier interval, operation, and the marked lines of both sources."""
     case = twin.case
     (simulator,) = findings_in(case, case.kernel, options(checks="all", seed=0))
     (host,) = findings_in(case, HostKernel(start, twin.qualified, twin.more), runtime.schedules(1))
@@ -76,7 +76,7 @@ def test_both_reports_are_the_same(twin: Twin, start: Start) -> None:
 
 @pytest.mark.parametrize("twin", WRONG, ids=str)
 def test_a_wrong_twin_is_found_in_another_order_too(twin: Twin, start: Start) -> None:
-    """Another thread may be first, and the other side of the mistake be met: at a line that is marked."""
+    """Another thread may be first, and the other side of the mistake may be found: at a marked line."""
     expected = twin.case.expected
     assert expected is not None
     kinds = {expected.kind, *expected.or_kinds}
@@ -137,7 +137,7 @@ def test_a_mistake_that_only_cpp_has_is_found(case: Native, start: Start) -> Non
 
 @pytest.mark.parametrize("case", RIGHT_IN_CPP, ids=str)
 def test_nothing_is_found_in_these(case: Native, start: Start) -> None:
-    """Right kernels; and wrong ones beyond what the checks see, each with the reason."""
+    """Right kernels; and wrong ones that the checks cannot detect, each with the reason."""
     for seed in SEEDS:
         kernel = HostKernel(start, case.qualified, nothing_more)
         assert findings_in(case, kernel, runtime.schedules(1, seed=seed)) == [], case.reason

@@ -1,4 +1,4 @@
-"""Slots that go round between the blocks of a cluster, what is under way when a block ends, and discarded memory.
+"""Slots that circulate between the blocks of a cluster, operations in flight when a block ends, and discarded memory.
 
 ``python -m tests.cpu.test_cluster_rings`` runs the ring in 20 schedules.
 """
@@ -80,7 +80,7 @@ def test_a_block_that_ends_while_another_one_sends_to_it(in_bulk: bool, instruct
         finding = found(caught)
         (access,) = finding.accesses
         assert (finding.kind, access.instruction, access.block) == ("lifetime", instruction, (1, 0, 0)), finding
-        # In some orders block 1, whose memory is the source of a bulk copy, is the first to end.
+        # In some schedules block 1, whose memory is the source of a bulk copy, is the first to end.
         assert re.search(r"block \([01], 0, 0\) exits without having waited for it", finding.message), finding
 
 
@@ -140,7 +140,8 @@ STEPS, SIZE = 12, 8
 @example(barriers=[2] * 4 + [0] * 4 + [2] * 4, exits={9: 6}, seed=0)
 @example(barriers=[0, 0, 3, 0, 0], exits={}, seed=0)
 def test_a_barrier_is_passed_when_all_have_come(barriers: list[int], exits: dict[int, int], seed: int) -> None:
-    """Without checks, where the threads of a cluster may pass to each other; some exit, but each block lives on."""
+    """Without checks, where the threads of a cluster may switch to each other directly; some exit, but each block
+    continues."""
     ends, late = np.full(BLOCKS * SIZE, STEPS, np.int32), np.zeros((3, BLOCKS * SIZE), np.int32)
     for thread, step in exits.items():
         if thread % SIZE != 0:

@@ -1,4 +1,4 @@
-"""Clusters of blocks: each other's shared memory, their barrier, and what is wrong with either."""
+"""Clusters of blocks: shared memory of other blocks, the cluster's barrier, and mistakes with either."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Ordinary CUDA text is rewritten for g++: every line stays at its place; what the CPU has not is refused by line."""
+"""Ordinary CUDA text is rewritten for g++: lines keep their numbers; what the CPU does not support is refused by
+line."""
 
 from __future__ import annotations
 

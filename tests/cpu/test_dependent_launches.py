@@ -1,4 +1,4 @@
-"""Programmatic dependent launches: a kernel that may begin before the one before it has ended has to wait for that."""
+"""Programmatic dependent launches: a kernel that may begin before the previous one has ended must wait for it."""
 
 from __future__ import annotations
 

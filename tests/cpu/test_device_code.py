@@ -1,4 +1,4 @@
-"""``__CUDA_ARCH__`` is defined in device code and nowhere else; what would mean two things is refused at its line."""
+"""``__CUDA_ARCH__`` is defined only in device code; code that would be ambiguous is refused at its line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trifold.sanitize.program import sanitize
 
 PROGRAM = Path(__file__).with_name("programs") / "architecture.cu"
 
-# CUDA's words for g++, and macros that cases use.
+# CUDA's qualifiers for g++, and macros that cases use.
 _PRELUDE = """\
 #define __global__
 #define __device__
@@ -32,7 +32,7 @@ template <int = 0> constexpr bool in_device_code() { return in_kernel(); }
 }
 """
 
-# Each compiles, and its assertions hold, for 9.0.
+# Each compiles for 9.0, and its assertions hold.
 RIGHT = {
     "a kernel, and host code": """
 __global__ void k() { static_assert(__CUDA_ARCH__ == 900); }
@@ -218,7 +218,7 @@ INLINE int f() {
 }""",
 }
 
-# The line of the error, and what it says.
+# The line of the error, and its message.
 REFUSED = {
     "a constant of both": ("\nconstexpr int threads = AT_LEAST(700) ? 1 : 2;", 2, "one value for the host"),
     "a macro of two texts in a constant": (
@@ -313,7 +313,7 @@ def test_what_would_mean_two_things_is_refused_at_its_line(what: str, tmp_path: 
 def test_a_program_is_compiled_for_the_named_gpu_and_its_dynamic_shared_memory_links(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """Both builds: the second is for another GPU, and in another standard."""
+    """Both builds: the second for another GPU, and another standard."""
     for capability, options, device, standard in (
         (None, [], "900 33 901 32 1", 2017),
         ("7.5", ["--std=c++20"], "750 33 751 32 0", 2020),

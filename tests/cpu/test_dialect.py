@@ -1,4 +1,4 @@
-"""CUDA's functions, as the dialect has them for the CPU: exact where CUDA's are, else within two last places."""
+"""CUDA's functions in the dialect for the CPU: exact where CUDA's are, otherwise within two last places."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def dialect(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Tensor, int],
 
 
 def off_by(row: Row, got: float, expected: float) -> float:
-    """In last places of the expected number."""
+    """The error in last places of the expected number."""
     if got == expected or (math.isnan(got) and math.isnan(expected)):
         return 0
     if not (math.isfinite(got) and math.isfinite(expected)):

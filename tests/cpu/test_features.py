@@ -44,7 +44,7 @@ def checked(files: OpFiles) -> Features:
 
 @dataclass(frozen=True)
 class Right:
-    """A right kernel: its number, and what it makes of the first elements of X."""
+    """A right kernel: its number, and the expected results for the first elements of X."""
 
     name: str
     number: int
@@ -87,7 +87,7 @@ def test_checks_find_nothing_in_its_right_use(case: Right, checked: Features) ->
 
 @dataclass(frozen=True)
 class Wrong:
-    """A wrong kernel: its number, and its finding; ``line`` is a part of the line that the finding points at."""
+    """A wrong kernel: its number, and its finding; ``line`` is a part of the line of the finding."""
 
     name: str
     number: int

@@ -43,7 +43,7 @@ def heads(text: str) -> Iterator[str]:
 
 
 def defined_names() -> set[str]:
-    """Of the functions that are in no namespace."""
+    """The names of the functions that are in no namespace."""
     names = set()
     for head in heads(own_text()):
         if not head.endswith(")"):

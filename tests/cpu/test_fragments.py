@@ -38,7 +38,7 @@ FORMS = [
 
 
 def laid_out(matrix: torch.Tensor, *, by_rows: bool) -> torch.Tensor:
-    """As it lies in memory."""
+    """The matrix in its memory layout."""
     return (matrix if by_rows else matrix.t()).contiguous()
 
 

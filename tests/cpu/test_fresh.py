@@ -1,4 +1,4 @@
-"""New tensors of a checked port: what torch or the host writes counts as written, and nothing else does."""
+"""New tensors of a checked port: writes by torch or the host count as writes, and nothing else does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trifold.implementation import load_checked_port
 
 Fresh = Callable[[Tensor, str, int, int], Tensor]
 
-N = 4096  # of int8 elements, some hold what is expected of unwritten ones
+N = 4096  # of int8 elements, some equal the fill pattern of unwritten ones
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Inline PTX runs on the CPU as C++: it computes what CUDA's functions do, and is checked at its lines."""
+"""Inline PTX runs on the CPU as C++: it has the results of CUDA's functions, and is checked at its lines."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def rows_source() -> str:
 
 @pytest.fixture(scope="module")
 def results() -> tuple[np.ndarray, np.ndarray]:
-    """The operands, three words each, and for each row and operands what asm and expression give."""
+    """The operands, three words each, and for each row and operands the results of asm and of the expression."""
     third = itertools.cycle(WORDS)
     given = np.array([(a, b, next(third)) for a in WORDS for b in (*WORDS, WORDS[5])], dtype=np.uint64)
     made = np.zeros((len(ROWS), len(given), 2), dtype=np.uint64)
@@ -84,7 +84,7 @@ def test_an_instruction_computes_what_cudas_functions_do(number: int, results: t
     given, made = results[0], results[1][number]
     got, expected = made[:, 0], made[:, 1]
     same = got == expected
-    if (kind := ROWS[number].constraints[0]) in "fd":  # every NaN is as good, and both zeros
+    if (kind := ROWS[number].constraints[0]) in "fd":  # all NaNs are equal, and both zeros
         reals = made.view(np.float64) if kind == "d" else made.astype(np.uint32).view(np.float32)
         same |= (reals[:, 0] == reals[:, 1]) | np.isnan(reals).all(axis=1)
     wrong = [
@@ -99,7 +99,7 @@ CASES = (HERE / "ptx_cases.cu").read_text(encoding="utf-8")
 
 
 def run(which: int, blocks: int = 1) -> dict[str, np.ndarray]:
-    """One case of ptx_cases.cu, by 64 threads a block."""
+    """One case of ptx_cases.cu, with 64 threads per block."""
     arrays = {
         "x": np.arange(256, dtype=np.float32),
         "counters": np.zeros(8, dtype=np.uint32),
@@ -146,7 +146,7 @@ def test_a_mistake_is_found_at_the_line_of_its_instruction(which: int) -> None:
 
 
 def compiled(command: list[str | Path]) -> str:
-    """The errors of a compiler; "": there is none."""
+    """A compiler's errors; "" if there are none."""
     done = subprocess.run(command, capture_output=True, text=True)
     return done.stdout + done.stderr if done.returncode != 0 else ""
 

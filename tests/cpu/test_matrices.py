@@ -1,4 +1,4 @@
-"""mma.sync, and what moves its operands, on the CPU: the products, the layouts, and the checks."""
+"""mma.sync, and the instructions that move its operands, on the CPU: the products, the layouts, and the checks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_products_of_all_shapes(checks: bool) -> None:
 
 
 def product_of(opcode: str, a: NDArray[np.float64], b: NDArray[np.float64], c: float) -> float:
-    """The first element of D where the operands' first row, column and element are these, and all else is 0."""
+    """The first element of D for this first row, column and element of the operands, all else 0."""
     given = [operands(shape, 0) for shape in SHAPES]
     at = [str(shape) for shape in SHAPES].index(opcode)
     for matrix in given[at]:
@@ -80,7 +80,7 @@ MOVES = HERE / "matrix_moves.cu"
 
 
 def pairs(matrices: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """The words of the lanes: two elements of row lane / 4 of each 8×8 matrix."""
+    """The lanes' words: two elements of row lane / 4 of each 8×8 matrix."""
     low, high = matrices[..., ::2], matrices[..., 1::2]
     words: NDArray[np.uint32] = (low | high << 16).reshape(*matrices.shape[:-2], 32).astype(np.uint32)
     return words

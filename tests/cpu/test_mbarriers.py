@@ -1,4 +1,5 @@
-"""Addresses of shared memory in 32 bits, and what deadlocks at barriers in it say (kernels: catalogue/asynchronous)."""
+"""32-bit addresses of shared memory, and the messages of deadlocks at barriers in it (kernels:
+catalogue/asynchronous)."""
 
 from __future__ import annotations
 
@@ -109,7 +110,7 @@ deadlock in kernel load: no thread of block (0, 0, 0) can go on.
   mbarrier full: to phase 0, 1 of 1 arrival has come, and 64 bytes are missing
   threads (0..31, 0, 0) wait in mbarrier.try_wait() for the end of phase 0 of full at load.cu:14"""
 
-# Bytes that are expected, of 512 that come.
+# The expected bytes, of 512 that arrive.
 LOAD = """
 #include <cuda/ptx>
 __global__ void load(const float* x, float* y, int bytes) {

@@ -1,4 +1,5 @@
-"""cuda::pipeline and cuda::memcpy_async: right kernels in several orders, and each mistake as one line of them."""
+"""cuda::pipeline and cuda::memcpy_async: right kernels under several schedules, and each mistake as one changed
+line."""
 
 from __future__ import annotations
 

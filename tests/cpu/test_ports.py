@@ -1,4 +1,4 @@
-"""Kernels in C++ on the CPU: barriers, warps and atomics give CUDA's results, and checks find what is wrong."""
+"""Kernels in C++ on the CPU: barriers, warps and atomics have CUDA's results, and checks find mistakes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def in_front(x: Tensor, values: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Right:
-    """A right kernel: its number, its blocks, and what it makes."""
+    """A right kernel: its number, its blocks, and the expected result."""
 
     name: str
     number: int
@@ -107,7 +107,7 @@ def test_checks_find_nothing_in_a_right_kernel(case: Right, checked: Cases) -> N
 
 @dataclass(frozen=True)
 class Faulty:
-    """A wrong kernel: its number, and its finding; ``line`` is a part of the line that the finding points at."""
+    """A wrong kernel: its number, and its finding; ``line`` is a part of the line of the finding."""
 
     name: str
     number: int
@@ -218,7 +218,7 @@ def test_what_a_library_says_for_debuggers_is_read_once_for_a_kernel(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     for _ in range(4):
         checked(numbers(5), 0)
-    assert len(times.read_text()) <= 1  # none, where another test has launched it
+    assert len(times.read_text()) <= 1  # none, if another test has launched it
 
 
 def test_schedules_are_checked() -> None:

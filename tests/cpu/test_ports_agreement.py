@@ -1,4 +1,4 @@
-"""The gallery's ports: what the CPU computes is what a GPU does."""
+"""The gallery's ports: the CPU's results are those of a GPU."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ GALLERY = Path(__file__).parents[2]
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.slow(seconds=40),  # the op is compiled by nvcc, with all its kernels
-    pytest.mark.usefixtures("quick_builds"),  # of the CPU's kernels; each operation is rounded as it is in any build
+    pytest.mark.slow(seconds=40),  # nvcc compiles the op with all its kernels
+    # for the CPU's kernels, whose operations are rounded the same in any build
+    pytest.mark.usefixtures("quick_builds"),
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here"),
     pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc here"),
 ]
 
 
-# Where a kernel takes a hardware approximation on a GPU and the C library's function on the CPU.
+# Kernels that use a hardware approximation on a GPU, and the C library's function on the CPU.
 APPROXIMATE = {
-    # lg2.approx and sqrt.approx are right to 2^-22 (PTX ISA), 4 ulp, and a product and a sum follow.
+    # lg2.approx and sqrt.approx have an error of 2^-22 (PTX ISA), 4 ulp, and a product and a sum follow.
     ("normal_sample", "float32"): 6,
-    # exp is off by 1 ulp in either library, and what follows enlarges that. Of half types it is __expf, whose
+    # exp is off by 1 ulp in either library, which the following operations enlarge. For half types it is __expf, whose
     # subnormal results are 0.
     ("swiglu", "float32"): 4,
     ("swiglu", "float64"): 4,
@@ -39,7 +40,7 @@ APPROXIMATE = {
 
 @pytest.mark.parametrize("op", Workspace.at(GALLERY).ops())
 def test_a_port_computes_on_the_cpu_what_it_does_on_a_gpu(op: str, tmp_path: Path) -> None:
-    """Within 2 ulp, but for hardware approximations; where summands cancel, in ulp of their size."""
+    """Within 2 ulp, except for hardware approximations; where summands cancel, in ulp of their size."""
     file = tmp_path / "ports.json"
     command = [sys.executable, "-m", "tests.cpu.both_devices", str(file), op]
     subprocess.run(command, cwd=GALLERY, env=os.environ | {"NVCC_APPEND_FLAGS": "--fmad=false"}, check=True)

@@ -1,4 +1,5 @@
-"""Kernels that wait by polling go on as on a GPU; those that never end, or leave their stack, or throw, end cleanly."""
+"""Kernels that wait by polling make progress as on a GPU; those that never end, overflow their stack, or throw, end
+cleanly."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from trifold.workspace import OpFiles
 Progress = Callable[[Tensor, int], Tensor]
 
 BLOCK = 64
-SECONDS = 0.3  # that a launch may take in these tests, of processor time
+SECONDS = 0.3  # processor time that a launch may take in these tests
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,5 @@
-"""What public CUDA programs rely on: libcu++'s atomics, copies of groups, variables of the device, shared arrays that
-are seen as vectors, and what a launch must be allowed."""
+"""Features that public CUDA programs use: libcu++'s atomics, copies of groups, variables of the device, shared arrays
+viewed as vectors, and attributes that a launch needs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_flag_that_does_not_publish_is_a_race_of_the_data(mode: str) -> None:
     finding = sanitize(program, [mode]).findings[0]
     lines = {access.line for access in finding.accesses}
     assert finding.kind == "race"
-    # Of a scope that leaves the other block out, the flag's own accesses may race first.
+    # With a scope that excludes the other block, the flag's own accesses may race first.
     wanted = {
         line_of(program, "data[0] = 42;"),
         line_of(program, "published.store"),

@@ -1,4 +1,4 @@
-"""RawKernel: kernels of ordinary CUDA text get CuPy's arguments, and are checked."""
+"""RawKernel: kernels of ordinary CUDA text are called with CuPy's arguments, and checked."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_strided_and_expanded_tensors_are_memory_up_to_their_last_element() -> N
     expanded = torch.tensor([7.0]).expand(3, 3)
     rows(1, (3, 3), (expanded, y, 0, 0))
     assert torch.equal(y, expanded)
-    with pytest.raises(OutOfBounds, match=re.escape("x[16]")):  # the last one of `part` lies 14 after the first
+    with pytest.raises(OutOfBounds, match=re.escape("x[16]")):  # the last element of `part` is 14 after the first
         rows(1, (3, 3), (part, y, 6, 2))
 
 

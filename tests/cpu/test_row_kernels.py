@@ -1,6 +1,6 @@
-"""TRIFOLD_PATHS chooses whose kernels a port built for the CPU takes: its own plain ones, or those of a GPU.
+"""TRIFOLD_PATHS selects the kernels that a port built for the CPU uses: its plain ones, or those of a GPU.
 
-With checks the latter run in the row ``gpu paths`` of ``trifold verify``; here they run as they are, on several OS
+With checks the latter run in the row ``gpu paths`` of ``trifold verify``; here they run without checks, on several OS
 threads.
 """
 

@@ -1,7 +1,7 @@
-"""compute-sanitizer as the judge: where it finds a mistake in a kernel of the catalogue, the CPU's checks find one too.
+"""compute-sanitizer as the judge: where it finds a mistake in a kernel of the catalogue, the CPU's checks do so too.
 
 A wrong kernel runs under the tool for its kind of mistake. With TRIFOLD_RECORD=FOLDER each runs under all tools, the
-table of who finds what is written to FOLDER/compute-sanitizer.json, and what the tools print to
+table of all findings is written to FOLDER/compute-sanitizer.json, and the tools' output to
 FOLDER/compute-sanitizer.txt.
 """
 
@@ -57,8 +57,8 @@ pytestmark = [
 
 Runs = dict[str, list[ToolRun]]
 
-# racecheck warns of volatile flags in shared memory also where they are polled, which is right (PTX: volatile accesses
-# are relaxed atomics).
+# racecheck warns of volatile flags in shared memory even where they are polled, which is correct (PTX: volatile
+# accesses are relaxed atomics).
 FALSE_ALARMS = ("volatile_flags_polled_by_vote", "search_ended_by_a_volatile_flag")
 
 
@@ -101,6 +101,6 @@ def test_nothing_that_compute_sanitizer_found_was_left_unprinted(runs: Runs) -> 
 
 
 def test_compute_sanitizer_did_find_mistakes(rows: list[Row]) -> None:
-    """Each tool found something: what it prints was understood, and it did run."""
+    """Each tool found something: it ran, and its output was understood."""
     for tool in compute_sanitizer.TOOLS:
         assert any(row.gpu.get(tool) for row in rows), tool

@@ -1,4 +1,4 @@
-"""Blocks that wait for each other have memory of their own: as a debugger sees it, and where that cannot be."""
+"""Blocks that wait for each other have separate memory: as a debugger sees it, and where that is impossible."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_gdb_prints_the_running_blocks_own_variables() -> None:
 
 
 def test_an_executable_whose_blocks_wait_for_each_other_is_refused_in_words(tmp_path: Path) -> None:
-    """Its thread storage is where the linker has put it. What waits for no other block runs there."""
+    """The linker placed its thread storage. Kernels that wait for no other block run there."""
     source, program = tmp_path / "fixed.cpp", tmp_path / "fixed"
     source.write_text("""
 #include <trifold/launch.cuh>

@@ -1,4 +1,4 @@
-"""Launches of C++ kernels that go on after findings: those that the user accepts, and with keep_going all of them."""
+"""Launches of C++ kernels that continue after findings: those that the user accepts, and with keep_going all."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_comment_accepts_its_kind_at_its_line_and_counts_it(capfd: pytest.Capt
     assert finding.accepted_at.endswith(f"tolerated.cu:{line_with('*flag = i;  //')}")
     assert (report.exit_status, report.failed) == (0, False)
     assert capfd.readouterr().out == "cudaSuccess\n63: 2 2 2 2\n"
-    # Two more comments are in the file, and one of them is in this kernel.
+    # The file has two more comments, one of them in this kernel.
     assert len(report.unmet) == 2
     assert any("(an older version had one)" in each for each in report.unmet)
 
@@ -114,7 +114,7 @@ def test_keep_going_skips_what_must_not_happen(capfd: pytest.CaptureFixture[str]
         ("out-of-bounds", "x", "read", line_with("memcpy(x, ")),
         ("misaligned", "x", "write", line_with("misaligned, and done")),
     }
-    # What skips an access leaves the row, the flag and all other threads as they are; 5 and 6 have ended.
+    # A skipped access does not change the row, the flag or any other thread; 5 and 6 have ended.
     assert capfd.readouterr().out == "cudaSuccess\n0: 4 4 0 7\n"
     assert report.exit_status == 1
 

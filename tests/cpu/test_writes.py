@@ -67,7 +67,7 @@ def bytes_of(array: Tensor | np.ndarray[Any, Any]) -> list[int]:
 
 
 def elements_of(array: Tensor | np.ndarray[Any, Any]) -> list[bool]:
-    """Which of its elements are a kernel's: all of their bytes."""
+    """Whether a kernel wrote each element: all of its bytes."""
     found, width = bytes_of(array), array.itemsize
     return [all(found[at : at + width]) for at in range(0, len(found), width)]
 
@@ -100,7 +100,7 @@ def test_a_later_launch_replaces_an_earlier_one() -> None:
     y.fill_(2)
     fill(1, 32, (y, 3, 1, 2.0))
     assert elements_of(y[:3]) == [True] * 3
-    y.fill_(1.5)  # what the first launch left in the others
+    y.fill_(1.5)  # the elements that the first launch left
     assert elements_of(y[3:]) == [True] * 5
 
 

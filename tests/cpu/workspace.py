@@ -1,4 +1,4 @@
-"""A workspace of one op, made of the files of its name in a folder of tests."""
+"""A workspace of one op, made of the files with its name in a folder of tests."""
 
 from __future__ import annotations
 

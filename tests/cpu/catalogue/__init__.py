@@ -1,1 +1,2 @@
-"""Kernels in C++, wrong and right: the twins of the simulator's catalogue, and some that only C++ can have."""
+"""Kernels in C++, wrong and right: twins of the kernels in the simulator's catalogue, and some that only C++ can
+express."""

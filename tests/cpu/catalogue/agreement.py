@@ -1,4 +1,4 @@
-"""The findings of compute-sanitizer and of the CPU checks in the kernels of the catalogue, side by side."""
+"""A table of compute-sanitizer's and the CPU checks' findings in the kernels of the catalogue."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from trifold import compute_sanitizer
 from trifold.compute_sanitizer import ToolRun
 from trifold.findings import Finding
 
-# A launch takes milliseconds, and the start of a process under the tool some seconds; a kernel that waits for ever is
-# ended after this. Where several share a process, none does; then it is there for a tool that hangs.
+# A launch takes milliseconds, and starting a process under a tool some seconds; a kernel that waits forever is killed
+# after this time. In a process that several kernels share, none does; there the limit is for a tool that hangs.
 TIME_LIMIT_S = 30.0
 GROUP_LIMIT_S = 300.0
 MOST_IN_A_GROUP = 27
 
-# The tool of compute-sanitizer that finds mistakes of a kind, if any does.
+# The tool of compute-sanitizer that finds mistakes of a kind, if there is one.
 _TOOL = {
     "race": "racecheck",
     "out-of-bounds": "memcheck",
@@ -44,10 +44,10 @@ class Subject:
     """A kernel, right or wrong.
 
     Attributes:
-        mistake: its kind; empty in a right kernel.
-        beyond: why the checks on the CPU do not see its mistake; empty where they do.
+        mistake: its kind; empty for a right kernel.
+        beyond: why the checks on the CPU do not detect its mistake; empty if they do.
         group: kernels of one group share a process under a tool: they neither crash nor hang; empty: it has its own.
-        more, run: as the catalogue's cases have them.
+        more, run: as in the catalogue's cases.
     """
 
     name: str
@@ -64,11 +64,11 @@ class Subject:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """Those that may find its mistake: of a right kernel, and of one whose kind has no tool, all."""
+        """The tools that may find its mistake; all for a right kernel, and for a kind of mistake without a tool."""
         return (_TOOL[self.mistake],) if self.mistake in _TOOL else compute_sanitizer.TOOLS
 
     def tape(self) -> str:
-        """Its launches; ``run`` compares results that nobody has computed here."""
+        """Its launches; ``run`` would compare results, which are not computed here."""
         tape = Tape(self.kernels, self.more)
         with contextlib.suppress(AssertionError):
             self.run(tape)
@@ -83,10 +83,10 @@ class Row:
     """The findings in one kernel.
 
     Attributes:
-        host: by the checks on the CPU.
-        gpu: by each tool of compute-sanitizer.
-        stopped: what the tools report besides findings, such as a trap that nvcc has put where it saw the error.
-        did_not_end: the tools under which it waited for ever.
+        host: of the checks on the CPU.
+        gpu: of each tool of compute-sanitizer.
+        stopped: what the tools report besides findings, such as a trap that nvcc inserted where it detected the error.
+        did_not_end: the tools under which it waited forever.
     """
 
     subject: Subject
@@ -133,13 +133,13 @@ def on_gpu(
 ) -> dict[str, list[ToolRun]]:
     """The runs of each subject under its tools, by its name.
 
-    Where a kernel crashes or hangs all the same, its group is run again, each kernel in a separate process.
+    If a kernel nevertheless crashes or hangs, its group is run again, each kernel in a separate process.
 
     Args:
         folder: where the program and the tapes are written.
         sources: the folder of replay.cu and start.cuh, and of the entries.cuh that has the kernels.
-        limit_s: after which a process of one kernel is ended.
-        every_tool: each subject runs under all tools.
+        limit_s: after which a process of one kernel is killed.
+        every_tool: run each subject under all tools.
     """
     program = folder / "replay"
     compile_with_nvcc(sources / "replay.cu", program)
@@ -180,7 +180,8 @@ def on_gpu(
 
 
 def row_of(subject: Subject, host: Iterable[Finding], runs: list[ToolRun]) -> Row:
-    """The reports of ``runs`` on one subject; a finding in a process of several belongs to it by its kernel's name."""
+    """The reports of ``runs`` on one subject; in a process of several kernels, a finding is assigned by the kernel's
+    name."""
     names = set(subject.kernels.split())
     gpu = {run.tool: tuple(each for each in run.report.findings if each.kernel in names) for run in runs}
     problems = (problem for run in runs for problem in run.report.problems if any(name in problem for name in names))
@@ -214,7 +215,7 @@ def table(rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def _told(findings: Iterable[Finding]) -> list[str]:
-    """Each kind, the memory, and whether it is a warning only; once."""
+    """The distinct findings: kind, memory, and whether each is only a warning."""
     texts = (
         f"{finding.kind}{f' of {finding.memory} memory' if finding.memory else ''}"
         f"{'' if finding.severity == 'error' else f' ({finding.severity})'}"

@@ -14,7 +14,7 @@ def register(op: Operators) -> None:
 
 
 def catalogue(names: Tensor, shape: Tensor, words: Tensor, reals: Tensor) -> Tensor:
-    """The arguments are those of catalogue.cu. Returns a tensor of no meaning."""
+    """The arguments are those of catalogue.cu. Returns a tensor without meaning."""
     result: Tensor = op.catalogue(names, shape, words, reals)
     return result
 

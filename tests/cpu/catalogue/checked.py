@@ -1,4 +1,4 @@
-"""The op that starts a catalogue's kernels on the CPU, and what all checks find in one of them."""
+"""The op that starts a catalogue's kernels on the CPU, and the findings of all checks in one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernels of collectives.cuh: what launches each, and what must be found in it."""
+"""The kernels of collectives.cuh: their launches, and the expected findings."""
 
 from __future__ import annotations
 

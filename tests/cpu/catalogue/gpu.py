@@ -1,4 +1,4 @@
-"""A kernel of the catalogue on a GPU, launched as its twin on the CPU is."""
+"""A kernel of the catalogue on a GPU, launched like its twin on the CPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parent
 
 
 def compile_with_nvcc(source: Path, into: Path, *options: str) -> None:
-    """Without fused multiplies and adds: each operation rounds once, as by g++."""
+    """Compile without fused multiplies and adds, so that each operation is rounded once, as by g++."""
     nvcc = shutil.which("nvcc")
     assert nvcc is not None
     options = ("-std=c++20", "-O3", "-arch=native", "--fmad=false", "--expt-relaxed-constexpr", "-lineinfo", *options)
@@ -32,9 +32,10 @@ def compile_with_nvcc(source: Path, into: Path, *options: str) -> None:
 
 
 def build(folder: Path, sources: Path = FOLDER) -> ctypes.CDLL:
-    """The kernels whose entries.cuh is in the folder ``sources``, as nvcc compiles them in ``folder``."""
+    """The kernels whose entries.cuh is in the folder ``sources``, compiled by nvcc in ``folder``."""
     library = folder / "catalogue_gpu.so"
-    # The list of kernels is a static of an inline function: else two such libraries in a process have one list.
+    # The list of kernels is a static variable of an inline function: by default, two such libraries in a process share
+    # it.
     compile_with_nvcc(sources / "gpu.cu", library, "-shared", "-Xcompiler=-fPIC,-fno-gnu-unique")
     loaded = ctypes.CDLL(str(library))
     loaded.catalogue_start.restype = ctypes.c_char_p
@@ -43,12 +44,12 @@ def build(folder: Path, sources: Path = FOLDER) -> ctypes.CDLL:
 
 @dataclass
 class GpuKernel:
-    """One kernel, launched as Numba's are; its arrays are copied to the GPU and back.
+    """One kernel, launched like Numba's; its arrays are copied to the GPU and back.
 
     Attributes:
         library: of :func:`build`.
-        name: the kernel's, with its namespace; several, with a space between them, are launched one after the other.
-        more: what the kernel takes after the prototype's arguments, made of these.
+        name: the kernel's, with its namespace; several, separated by spaces, are launched one after the other.
+        more: computes further arguments after the prototype's, from these.
         results: copies of the array arguments after the last launch.
     """
 
@@ -82,7 +83,7 @@ class GpuKernel:
 
 
 class Copies:
-    """The memory of arrays on the GPU; arrays that overlap share theirs."""
+    """The memory of arrays on the GPU; arrays that overlap share memory there."""
 
     def __init__(self, arrays: list[Array]) -> None:
         bounds = sorted(np.lib.array_utils.byte_bounds(array) for array in arrays if array.size > 0)
@@ -92,7 +93,7 @@ class Copies:
             while bounds and bounds[0][0] < end:
                 end = max(end, bounds.pop(0)[1])
             host = np.ctypeslib.as_array((ctypes.c_uint8 * (end - first)).from_address(first))
-            # A separate allocation begins at a multiple of 512 bytes; the array, where it does here modulo 16.
+            # A separate allocation begins at a multiple of 512 bytes; the array has the same address modulo 16 as here.
             device = torch.empty(end - first + 16, dtype=torch.uint8, device="cuda")[first % 16 :][: end - first]
             device.copy_(torch.from_numpy(host.copy()))
             self._parts.append((first, host, device))

@@ -1,6 +1,6 @@
-"""A kernel of catalogue.cu that is launched as Numba's are: ``kernel[grid, block, stream, shared](*arguments)``.
+"""A kernel of catalogue.cu that is launched like Numba's: ``kernel[grid, block, stream, shared](*arguments)``.
 
-So what launches a prototype, and compares its result with NumPy's, launches its twin in C++ without a change.
+So code that launches a prototype, and compares its result with NumPy's, can launch its twin in C++ unchanged.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class HostKernel:
 
     Attributes:
         start: the operator of catalogue.py.
-        name: the kernel's, with its namespace; several, with a space between them, are launched one after the other.
-        more: what the kernel takes after the prototype's arguments, mostly extents, made of these.
+        name: the kernel's, with its namespace; several, separated by spaces, are launched one after the other.
+        more: computes further arguments after the prototype's, mostly extents, from these.
         results: copies of the array arguments after the last launch.
     """
 
@@ -81,20 +81,21 @@ def three(extents: Any) -> tuple[int, int, int]:
 
 
 def value_of(argument: Any) -> Any:
-    """An array as NumPy's, on the same memory; anything else as it is."""
+    """An array as a NumPy array on the same memory; anything else unchanged."""
     if isinstance(argument, Tensor):
         return argument.numpy()
     return getattr(argument, "_ary", argument)  # of a device array of Numba's simulator
 
 
-# Between two arrays, and the multiple at which each begins: as cudaMalloc's, and far apart, so that an index which is
-# too far does not meet the next one.
+# The gap between two arrays, and the alignment of each: like cudaMalloc's, and large, so that an index that is too
+# large does not reach the next one.
 GAP, ALIGNMENT = 1 << 16, 256
 
 
 @contextmanager
 def _on_device(arrays: list[Array]) -> Iterator[Callable[[int], int]]:
-    """Gives the address of a byte's copy in memory that no other array is near; afterwards all are copied back."""
+    """Yields a function from the address of a byte to that of its copy, in memory far from all other arrays; afterwards
+    all are copied back."""
     ranges: list[list[int]] = []
     for first, end in sorted(np.lib.array_utils.byte_bounds(array) for array in arrays):
         if ranges and first < ranges[-1][1]:

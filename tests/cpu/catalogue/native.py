@@ -1,4 +1,4 @@
-"""Kernels that only C++ has: what launches each, and what must be found in it."""
+"""Kernels that only C++ can express: their launches, and the expected findings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Native:
         kernels: its name; several are launched one after the other.
         run: launches it, and compares the result with NumPy's.
         found: None: nothing may be found.
-        reason: why nothing is, where the kernel is wrong: a limit of the checks.
+        reason: why nothing is found although the kernel is wrong: a limit of the checks.
         file: where it is, without the suffix.
     """
 
@@ -72,7 +72,7 @@ def _map(size: int, expected: Callable[[Array], Any] | None, *, shared: int = 0)
 
 
 def _blocks(count: int, dtype: Any, expected: Callable[[Array], Any]) -> Callable[[HostKernel], None]:
-    """The same for so many blocks, each of which takes all of x."""
+    """The same for this many blocks, each of which processes all of x."""
 
     def run(kernel: HostKernel) -> None:
         x = np.arange(THREADS, dtype=dtype)
@@ -87,7 +87,7 @@ BOX = np.dtype([("sides", np.float32, 3), ("weight", np.float32)])
 
 
 def _boxes_of_any_sum(kernel: HostKernel) -> Array:
-    """Returns the sums of the boxes' sides, less what the kernel made of them."""
+    """Returns the differences between the sums of the boxes' sides and the kernel's."""
     boxes = np.zeros(THREADS, dtype=BOX)
     boxes["sides"] = np.arange(3 * THREADS).reshape(THREADS, 3)
     boxes["weight"] = 1

@@ -15,11 +15,11 @@ from trifold.simulator.uninitialised import never_written
 
 @dataclass
 class Tape:
-    """Stands for a kernel, as HostKernel does, and notes its launches.
+    """Replaces a kernel, like HostKernel, and records its launches.
 
     Attributes:
-        name: the kernel's, with its namespace; several, with a space between them, are launched one after the other.
-        more: what the kernel takes after the prototype's arguments, made of these.
+        name: the kernel's, with its namespace; several, separated by spaces, are launched one after the other.
+        more: computes further arguments after the prototype's, from these.
         lines: of the tape.
     """
 
@@ -28,7 +28,7 @@ class Tape:
     lines: list[str] = field(default_factory=list)
     _numbers: dict[tuple[int, int], int] = field(default_factory=dict)  # of memories, by their first byte and end
     _content: dict[int, bytes] = field(default_factory=dict)
-    _kept: list[Any] = field(default_factory=list)  # so that no address is used twice
+    _kept: list[Any] = field(default_factory=list)  # keeps arrays alive, so that addresses are unique
 
     def __getitem__(self, configuration: tuple[Any, ...]) -> Callable[..., None]:
         grid, block, *rest = configuration
@@ -46,7 +46,7 @@ class Tape:
         return launch
 
     def _memories(self, arrays: list[Array]) -> dict[int, tuple[int, int]]:
-        """By each array's first byte, its memory and where it begins there; arrays that overlap share a memory."""
+        """By each array's first byte, its memory and its offset there; arrays that overlap share a memory."""
         ranges: list[list[int]] = []
         for first, end in sorted(np.lib.array_utils.byte_bounds(array) for array in arrays if array.size):
             if ranges and first < ranges[-1][1]:
@@ -62,7 +62,7 @@ class Tape:
         return found
 
     def _note(self, number: int, first: int, size: int, written: bool) -> None:
-        """An allocation, with its content where that is new: what kernels wrote since stays."""
+        """An allocation, with its contents if it is new; otherwise what kernels have written remains."""
         content = ctypes.string_at(first, size)
         if self._content.get(number) == content:
             return

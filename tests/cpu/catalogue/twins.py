@@ -20,7 +20,7 @@ def _nothing(*_: Any) -> tuple[int, ...]:
     return ()
 
 
-# Behind the prototype's arguments: extents that an array of Python has with it.
+# Arguments after the prototype's: extents that are a part of an array in Python.
 MORE: dict[str, Callable[..., tuple[int, ...]]] = {
     "collect_four": lambda x, y, count: (y.size,),
     "collect_four_with_plain_test": lambda x, y, count: (y.size,),
@@ -64,7 +64,7 @@ MORE: dict[str, Callable[..., tuple[int, ...]]] = {
     "laplacian": lambda x, y: x.shape,
 }
 
-# The prototype's name is no name in C++.
+# The prototype's name is not a valid name in C++.
 RENAMED = {"double": "twice"}
 
 # Extents of the arrays that have two axes in a prototype: C++ counts elements from the array's first.
@@ -158,7 +158,7 @@ DIFFERENCES: dict[str, Difference] = {
     ),
 }
 
-# Prototypes that have no twin here, by the reason.
+# Prototypes without a twin here, by the reason.
 WITHOUT_TWIN: dict[str, tuple[str, ...]] = {
     "a barrier of the whole grid, grid.sync(), is refused in C++": (
         "cooperative_shift",
@@ -236,7 +236,7 @@ def twins() -> list[Twin]:
 
 
 def summary_of_twin(finding: Finding) -> Summary:
-    """Its array index counts elements already; the namespace is not the prototype's."""
+    """Its array index already counts elements; the namespace is not in the prototype's name."""
     carried = tuple(
         frozenset(marks(Path(access.file))[access.line]) if access.file else frozenset() for access in finding.accesses
     )

@@ -1,7 +1,7 @@
-"""One table of compute-sanitizer's findings in the pairs on this machine's GPU and of the CPU checks' findings.
+"""Writes a table of compute-sanitizer's findings in the pairs, on this machine's GPU, and of the CPU checks' findings.
 
-``python -m tests.cpu.catalogue.asynchronous FILE.json`` runs each right and each wrong kernel under the four tools,
-and under the checks with 20 schedules.
+``python -m tests.cpu.catalogue.asynchronous FILE.json`` runs each right and each wrong kernel under the four tools, and
+under the checks with 20 schedules.
 """
 
 from __future__ import annotations

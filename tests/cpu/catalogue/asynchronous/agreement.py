@@ -24,7 +24,7 @@ class OnHost:
 
     Attributes:
         findings: of all schedules.
-        as_expected: the schedules that show what the catalogue says: one finding of its kind and lines, or none.
+        as_expected: the schedules with the catalogue's result: one finding of its kind and lines, or none.
     """
 
     findings: tuple[Finding, ...]
@@ -39,7 +39,7 @@ def write_program(folder: Path) -> None:
 
 
 def subject_of(case: Kernel | Pair) -> Subject:
-    """Of a pair, the wrong twin."""
+    """For a pair, the wrong twin."""
     if isinstance(case, Kernel):
         return Subject(f"right {case}", qualified(case), "", "", _nothing, case.run, "right")
     kinds = " or ".join(dict.fromkeys(found.kind for found in case.found))
@@ -57,7 +57,7 @@ def on_host(start: Start, case: Kernel | Pair) -> OnHost:
 
 
 def document(rows: list[Row], host: Mapping[str, OnHost]) -> dict[str, Any]:
-    """The table of the rows, whose wrong kernels have their classes, lines and schedules beside what was found.
+    """The table of the rows, in which wrong kernels have their classes, lines and schedules next to the findings.
 
     Args:
         host: by the names of the subjects.

@@ -1,7 +1,7 @@
-"""All pairs, and the classes of faults that have none.
+"""All pairs, and the classes of faults without one.
 
-The numbers are those of a list of 54 faults that people have met with clusters, barriers in shared memory and
-asynchronous copies, each from a public report; 0: a mistake that is none of them.
+The numbers are those of a list of 54 faults with clusters, barriers in shared memory and asynchronous copies, each from
+a public report; 0: a mistake that is not in the list.
 """
 
 from __future__ import annotations

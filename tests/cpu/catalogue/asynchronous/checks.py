@@ -26,7 +26,7 @@ def op_of_pairs(root: Path, right: Iterable[Kernel], wrong: Iterable[Pair]) -> O
 
 
 def host_kernel(start: Start, subject: Kernel | Pair) -> HostKernel:
-    """Of a pair, the wrong twin."""
+    """For a pair, the wrong twin."""
     return HostKernel(start, subject.qualified if isinstance(subject, Pair) else qualified(subject), _nothing)
 
 
@@ -40,7 +40,7 @@ def findings(start: Start, subject: Kernel | Pair, seed: int) -> list[Finding]:
         return findings_in(subject, host_kernel(start, subject), runtime.schedules(1, seed=seed))
     try:
         return findings_in(subject.right, host_kernel(start, subject), runtime.schedules(1, seed=seed))
-    except AssertionError:  # nothing was found, and its result is wrong
+    except AssertionError:  # nothing was found, but the result is wrong
         return []
 
 

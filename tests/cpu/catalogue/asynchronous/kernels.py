@@ -1,4 +1,4 @@
-"""The right kernels of this folder: their text, what launches each, and what it makes of its arguments."""
+"""The right kernels of this folder: their text, their launches, and the expected results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _texts() -> dict[str, str]:
     return found
 
 
-#: Of each kernel, by its name.
+#: By the kernel's name.
 TEXTS = _texts()
 
 
@@ -38,11 +38,11 @@ class Kernel:
 
     Attributes:
         elements: of x, and of y, for one block.
-        result: what y must be.
-        unit: the blocks that belong together, of which a launch may have any number.
-        units: of them in a launch with checks.
-        more: makes the arguments beside x and y.
-        fixed: a launch has no other number of blocks.
+        result: the expected y.
+        unit: the blocks that belong together; a launch may have any number of units.
+        units: the number of units in a launch with checks.
+        more: makes further arguments after x and y.
+        fixed: a launch cannot have another number of blocks.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Kernel:
         return self.name
 
     def run(self, kernel: Any, times: int = 1) -> None:
-        """Launches it on ``times`` as many blocks, and compares what it gives with what it should."""
+        """Launch it on ``times`` as many blocks, and compare the result with the expected one."""
         blocks = self.unit * self.units * (1 if self.fixed else times)
         x = (np.arange(int(blocks * self.elements)) % 61 + 1).astype(np.float32)
         y = np.zeros_like(x)
@@ -68,7 +68,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Counting(Kernel):
-    """``counts``, which says itself how often each of its checks failed."""
+    """``counts``, which itself counts how often each of its checks failed."""
 
     def run(self, kernel: Any, times: int = 1) -> None:
         failures = np.zeros(16, np.uint32)
@@ -97,7 +97,7 @@ def _neighbours_exchanged(x: Array) -> Array:
 
 
 def _of_block(distance: int, size: int = THREADS, times: int = 1) -> Callable[[Array], Array]:
-    """x of the block at this distance before, in clusters of four."""
+    """x of the block at this distance before, within clusters of four."""
 
     def result(x: Array) -> Array:
         made: Array = times * np.roll(x.reshape(-1, 4, size), distance, axis=1).ravel()

@@ -1,4 +1,4 @@
-"""A pair of kernels, one of them wrong by one line; and the source that has kernels of pairs."""
+"""A pair of kernels, one of which is wrong by one line; and the source with the kernels of pairs."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Found:
     """A finding.
 
     Attributes:
-        lines: patterns; each is found in the line of one of its accesses.
-        says: a pattern in its words.
+        lines: patterns; each must match the line of one of its accesses.
+        says: a pattern that its message must match.
     """
 
     kind: str
@@ -44,15 +44,15 @@ class Found:
 
 @dataclass(frozen=True)
 class Pair:
-    """A right kernel, and one of its lines in the wrong twin.
+    """A right kernel, and the line that differs in the wrong twin.
 
     Attributes:
         number: of the class of faults (classes.py).
-        line: a part of the right line; the first one in the kernel that has it.
+        line: a part of the right line, the first one in the kernel that contains it.
         other: the replacement of that part in the wrong twin.
-        found: what may be found in the wrong twin, as the schedule has it.
+        found: the possible findings in the wrong twin, depending on the schedule.
         hidden: why some schedules do not show it; empty: all do.
-        hangs: a GPU may never end the wrong twin, though no deadlock is among ``found``.
+        hangs: a GPU may never end the wrong twin, although ``found`` has no deadlock.
     """
 
     number: int
@@ -80,7 +80,7 @@ class Pair:
 
     @property
     def text(self) -> str:
-        """The wrong twin's."""
+        """The text of the wrong twin."""
         line = " +".join(map(re.escape, self.line.split()))  # comments are aligned
         wrong, count = re.subn(line, lambda _: self.other, TEXTS[self.kernel], count=1)
         assert count == 1, f"{self}: {self.kernel} has no {self.line!r}"
@@ -102,7 +102,7 @@ def qualified(kernel: Kernel) -> str:
 
 
 def write_kernels(folder: Path, right: Iterable[Kernel], wrong: Iterable[Pair]) -> None:
-    """``entries.cuh``, with these kernels, and what it includes, in the place of the catalogue's."""
+    """Write ``entries.cuh``, with these kernels and their includes instead of the catalogue's."""
     right, wrong = list(right), list(wrong)
     names = ",\n      ".join([*map(qualified, right), *(pair.qualified for pair in wrong)])
     text = [
