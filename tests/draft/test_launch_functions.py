@@ -108,6 +108,49 @@ def leaves_a_loop(x: Tensor, turns: int) -> Tensor:
     return y
 """
 
+
+def _overlapping(op: str, *statements: str) -> str:
+    lines = (f"    {each}\n" for each in ("y = x.new_empty(x.numel())", *statements, "return y"))
+    check = (
+        f'    if x.dtype != torch.float32 or z.dtype != torch.float32:\n        raise RuntimeError("{op}: float32")\n'
+    )
+    return f"\ndef {op}(x: Tensor, z: Tensor, turns: int) -> Tensor:\n{check}{''.join(lines)}"
+
+
+_LAUNCH = "launch(copy_kernel, 1, {}, output({}), 1)"
+_FRESH = _LAUNCH.format("x.reshape(-1)", "y")
+
+#: What is launched, what the kernel does to an element, and its first parameters.
+OVERLAPS = {
+    "fresh": (
+        [_FRESH, _LAUNCH.format("z.reshape(-1)", "y[1:]")],
+        "",
+        "const float* __restrict__ x, float* __restrict__ y",
+    ),
+    "chosen": (
+        ["a = z if turns > 0 else x.new_zeros(1)", _LAUNCH.format("a.reshape(-1)", "y")],
+        "",
+        "const float* __restrict__ x, float* __restrict__ y",
+    ),
+    "in_place": ([_LAUNCH.format("x.reshape(-1)", "z.view(-1)")], "", "const float* x, float* y"),
+    # Each launch of a kernel counts.
+    "once_in_place": ([_FRESH, _LAUNCH.format("x.reshape(-1)", "x.view(-1)")], "", "const float* x, float* y"),
+    "two_parts": ([_LAUNCH.format("y[1:]", "y")], "", "const float* x, float* y"),
+    "exchanged": (
+        ["a = y.clone()", "for _ in range(turns):", f"    {_LAUNCH.format('a', 'y')}", "    a, y = y, a"],
+        "",
+        "const float* x, float* y",
+    ),
+    # Another thread may have written what is read.
+    "read_back": ([_FRESH], "+ y[0]", "const float* __restrict__ x, float* y"),
+    "added": ([_FRESH], "\n        cuda.atomic.add(y, 0, x[i])", "const float* __restrict__ x, float* y"),
+    "exchanged_in_the_kernel": (
+        [_FRESH],
+        "\n        for _ in range(n):\n            x, y = y, x\n            y[i] = x[0]",
+        "float* x, float* y",
+    ),
+}
+
 #: Launch functions, what their kernel does to an element, and lines of the drafts.
 DRAFTED = {
     "by_size": (
@@ -133,7 +176,7 @@ DRAFTED = {
         [
             "using y_t = std::conditional_t<std::is_integral_v<T>, int, T>;",
             "using wide_t = std::conditional_t<std::is_integral_v<T>, int64_t, double>;",
-            "__global__ void copy_kernel(const T* x, y_t<T>* y, int64_t n) {",
+            "__global__ void copy_kernel(const T* __restrict__ x, y_t<T>* __restrict__ y, int64_t n) {",
             "y[i] = Y(CY(C(x[i])));",
             "trifold::dispatch_dtypes<float, __half, int, int16_t>(x.scalar_type(), [&]<class T>() {",
             "trifold::mutable_data<wide_t<T>>(wide)",
@@ -151,8 +194,15 @@ DRAFTED = {
     "integers_only": (
         INTEGERS_ONLY,
         "",
-        ["__global__ void copy_kernel(const T* x, T* y, int64_t n) {", "trifold::dispatch_dtypes<int64_t, uint8_t>("],
+        [
+            "__global__ void copy_kernel(const T* __restrict__ x, T* __restrict__ y, int64_t n) {",
+            "trifold::dispatch_dtypes<int64_t, uint8_t>(",
+        ],
     ),
+}
+DRAFTED |= {
+    op: (_overlapping(op, *statements), change, [f"copy_kernel({first}"])
+    for op, (statements, change, first) in OVERLAPS.items()
 }
 
 #: Likewise, and the words in which they are refused.

@@ -8,6 +8,7 @@ infer       types, from Numba's CUDA typing context (oracle); operations is the 
 ranges      the range of each integer
 variables   which assignments share a C++ variable
 functions, statements, parts, tuples, expressions, arithmetic, arrays      the typed tree → the C++ tree (cpp)
+overlap     which pointers get __restrict__
 printer     the C++ tree → text
 """
 

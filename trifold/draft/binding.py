@@ -20,6 +20,7 @@ from trifold.draft.host import Host, Launch
 from trifold.draft.host_conditions import call, scalar_of, text_of
 from trifold.draft.infer import Analysis
 from trifold.draft.kernel import file_of
+from trifold.draft.overlap import Overlaps, read_parameters
 from trifold.draft.printer import formatted, print_file
 from trifold.draft.ranges import find_ranges
 from trifold.draft.refusal import DraftError
@@ -80,6 +81,7 @@ def draft_op(module: ModuleType, op: str) -> DraftedOp:
     for host in hosts:
         for launch in host.launches:
             launch.written = drafts.launch(host, launch)
+    drafts.qualify()
     header = file_of(drafts.module, [f"{op}: {_summary(module, op)}"])
     return DraftedOp(header, _binding(op, hosts, tables))
 
@@ -121,6 +123,7 @@ class _Kernels:
                         before = own.get(number)
                         own[number] = interval if first else _both(before, interval)
         self.written: dict[_Instance, Written] = {}
+        self.overlaps: dict[int, tuple[Written, Overlaps]] = {}  # by the identity of what is written
         for instance, known in ranges.items():
             self.written[instance] = self._write(instance, known)
 
@@ -171,13 +174,21 @@ class _Kernels:
         built = Analysis(len(self.key)).analyse(function, instance.types, is_kernel=True)
         parameters = list(inspect.signature(function).parameters)
         find_ranges(built, {parameters[n]: each for n, each in known.items() if each is not None})
-        return self.module.write(built, instance.stored)
+        written = self.module.write(built, instance.stored)
+        self.overlaps.setdefault(id(written), (written, Overlaps(read_parameters(built))))
+        return written
+
+    def qualify(self) -> None:
+        """Says of the kernels' pointers which of them overlap nothing, after all launches are written."""
+        for written, overlaps in self.overlaps.values():
+            overlaps.qualify(written)
 
     # --------------------------------------------------------------------------------------------- launches
 
     def launch(self, host: Host, launch: Launch) -> list[cpp.Stmt]:
         instance = self._instance(host, launch)
         written = self.written[instance]
+        self.overlaps[id(written)][1].add(written, launch.arguments)
         tensors = [each.tensor if isinstance(each, v.Output) else each for each in launch.arguments]
         places: dict[int, cpp.Expr] = {}
         prepared: list[cpp.Stmt] = []

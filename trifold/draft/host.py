@@ -98,7 +98,9 @@ class Host(HostLoops):
             inner, optional = without_none(hint)
             if inner is torch.Tensor:
                 kind = "const std::optional<Tensor>&" if optional else "const Tensor&"
-                self.names[name] = v.Tensor(cpp.Name(own), optional=optional, present=not optional, strided=True)
+                self.names[name] = v.Tensor(
+                    cpp.Name(own), optional=optional, present=not optional, strided=True, memory=v.ARGUMENTS
+                )
             elif inner in (int, float, bool) and not optional:
                 types_ = {int: v.INT, float: v.FLOAT, bool: v.BOOL}[inner]
                 kind = {int: "int64_t", float: "double", bool: "bool"}[inner]

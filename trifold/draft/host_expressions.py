@@ -260,6 +260,8 @@ class HostExpressions(Conditions):
             same = chosen.dimensions == otherwise.dimensions
             expr = cpp.Ternary(test.expr, chosen.expr, otherwise.expr)
             made = v.Tensor(expr, either, chosen.dimensions if same else None, dense=chosen.dense and otherwise.dense)
+            if chosen.memory is not None and otherwise.memory is not None:
+                made.memory = chosen.memory | otherwise.memory
             if test.of_dtype is not None:
                 made.chosen_from = test.of_dtype, chosen, otherwise
             return made

@@ -50,17 +50,17 @@ def _check_alike(host: Host, arguments: Any, keywords: dict[str, Any], node: ast
 def _elementwise_output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     first = arguments[0]
     expr = call("trifold::elementwise_output", *(each.expr for each in arguments))
-    return v.Tensor(expr, first.dtypes, first.dimensions, dense=True, strided=True)
+    return v.Tensor(expr, first.dtypes, first.dimensions, dense=True, strided=True, memory=v.allocated())
 
 
 def _row_output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     (x,) = arguments
-    return v.Tensor(call("trifold::row_output", x.expr), x.dtypes, x.dimensions)
+    return v.Tensor(call("trifold::row_output", x.expr), x.dtypes, x.dimensions, memory=v.allocated())
 
 
 def _rows(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     (x,) = arguments
-    return v.Tensor(call("trifold::rows", x.expr), x.dtypes, 2)
+    return v.Tensor(call("trifold::rows", x.expr), x.dtypes, 2, memory=x.memory)
 
 
 def _flat(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
@@ -68,7 +68,7 @@ def _flat(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) 
     if layout is None and not x.dense:
         raise DraftError(host.place(node), "flat of a tensor that is not dense is not translated", "pass a layout")
     expr = x.expr if layout is None else call("trifold::in_layout_of", layout.expr, x.expr)
-    return v.Tensor(expr, x.dtypes, 1, dense=True)
+    return v.Tensor(expr, x.dtypes, 1, dense=True, memory=x.memory)
 
 
 def _output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:

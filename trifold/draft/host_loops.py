@@ -117,7 +117,7 @@ class HostLoops(HostBranches):
             if not self._is_changing(value.expr):
                 own = self._made_changing(name, value, into)
                 if isinstance(value, v.Tensor):
-                    value = dataclasses.replace(value, expr=own, known=value.dtypes, same_shape=[])
+                    value = dataclasses.replace(value, expr=own, known=value.dtypes, same_shape=[], memory=None)
                 else:
                     value = v.Number(own, value.type)
             self.names[name] = found[name] = value

@@ -77,7 +77,7 @@ class HostParts(HostExpressions):
     def transposed(self, tensor: v.Tensor, first: int = 0, second: int = 1) -> v.Tensor:
         ends = (cpp.Literal(str(n), n) for n in (first, second))
         made = call("torch::stable::transpose", tensor.expr, *ends)
-        return v.Tensor(made, tensor.dtypes, tensor.dimensions, strided=True)
+        return v.Tensor(made, tensor.dtypes, tensor.dimensions, strided=True, memory=tensor.memory)
 
     def element_size(self, tensor: v.Tensor) -> v.Number:
         size = cpp.Cast("int64_t", call(f"{text_of(tensor.expr)}.element_size"), type=v.INT, interval=(1, 8))
@@ -135,12 +135,14 @@ class HostParts(HostExpressions):
         if isinstance(index, ast.Slice) and index.step is None:
             start = v.number(0 if index.lower is None else self.evaluate(index.lower))
             stop = self.size(base, 0) if index.upper is None else v.number(self.evaluate(index.upper))
-            return v.Tensor(call("trifold::slice", base.expr, start.expr, stop.expr), base.dtypes, base.dimensions)
+            expr = call("trifold::slice", base.expr, start.expr, stop.expr)
+            return v.Tensor(expr, base.dtypes, base.dimensions, memory=base.memory)
         at = self.evaluate(index) if not isinstance(index, ast.Slice) else None
         if isinstance(at, int):
             count = None if base.dimensions is None else base.dimensions - 1
             zero = cpp.Literal("0", 0)
-            return v.Tensor(call("torch::stable::select", base.expr, zero, v.number(at).expr), base.dtypes, count)
+            expr = call("torch::stable::select", base.expr, zero, v.number(at).expr)
+            return v.Tensor(expr, base.dtypes, count, memory=base.memory)
         raise DraftError(self.place(node), "this part of a tensor is not translated in a launch function")
 
     def product(self, shape: Any, node: ast.AST) -> Any:
@@ -176,7 +178,8 @@ class HostParts(HostExpressions):
         dtypes = dtype.dtypes if isinstance(dtype, v.DtypeOf) else (dtype,) * len(self.key_dtypes or (0,))
         if dtypes is not None and self.integers is None and tuple(each.itemsize for each in dtypes) == self.key_sizes:
             self.key_dtypes = self.integers = dtypes
-        return v.Tensor(call("trifold::view_as", tensor.expr, self.scalar(dtype, node)), dtypes, tensor.dimensions)
+        expr = call("trifold::view_as", tensor.expr, self.scalar(dtype, node))
+        return v.Tensor(expr, dtypes, tensor.dimensions, memory=tensor.memory)
 
     def unpacked_around(self, tensor: v.Tensor, count: int, star: int) -> tuple[Any, ...]:
         """A shape, unpacked into its first dimensions, those of a starred variable, and its last ones."""

@@ -52,16 +52,20 @@ def new_empty(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any],
     dims = host.dims(shape, node)
     dtype = keywords.get("dtype")
     if dtype is None:
-        return v.Tensor(call("trifold::empty_contiguous", x.expr, dims), x.dtypes, count_of(shape), dense=True)
+        expr = call("trifold::empty_contiguous", x.expr, dims)
+        return v.Tensor(expr, x.dtypes, count_of(shape), dense=True, memory=v.allocated())
     expr = call("trifold::empty_contiguous", x.expr, dims, host.dtype_code(dtype, node))
     return of_dtype(host, expr, dtype, count_of(shape))
 
 
 def of_dtype(host: Host, expr: cpp.Expr, dtype: Any, dimensions: int | None) -> v.Tensor:
     """A new tensor."""
+    made = v.Tensor(expr, dimensions=dimensions, dense=True, memory=v.allocated())
     if isinstance(dtype, torch.dtype):
-        return v.Tensor(expr, (dtype,) * len(host.key_dtypes or (0,)), dimensions, dense=True)
-    return v.Tensor(expr, dtype.dtypes, dimensions, dense=True, like=None if dtype.dtypes else dtype.tensor)
+        made.known = (dtype,) * len(host.key_dtypes or (0,))
+    else:
+        made.known, made.like = dtype.dtypes, None if dtype.dtypes else dtype.tensor
+    return made
 
 
 def new_like(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
@@ -71,7 +75,7 @@ def new_like(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], 
         raise DraftError(host.place(node), "this empty_like is not translated", "use x.new_empty(...)")
     made = call("trifold::elementwise_output", x.expr)
     if dtype is None:
-        return v.Tensor(made, x.dtypes, x.dimensions, dense=True, strided=True)
+        return v.Tensor(made, x.dtypes, x.dimensions, dense=True, strided=True, memory=v.allocated())
     if not x.dense:
         raise DraftError(host.place(node), "empty_like of another dtype is not translated", "use x.new_empty(...)")
     own = text_of(x.expr)
@@ -109,13 +113,15 @@ def _reshape(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], 
     shape = sizes_given(arguments)
     if any(isinstance(each, (torch.dtype, v.DtypeOf)) for each in (shape if isinstance(shape, tuple) else ())):
         raise DraftError(host.place(node), "a reshape to another dtype is not translated", "use x.view(dtype)")
-    return v.Tensor(call("torch::stable::reshape", x.expr, host.dims(shape, node)), x.dtypes, count_of(shape))
+    expr = call("torch::stable::reshape", x.expr, host.dims(shape, node))
+    return v.Tensor(expr, x.dtypes, count_of(shape), memory=x.memory)
 
 
 def _clone(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     if keywords:
         raise DraftError(host.place(node), "a clone in another layout is not translated", "leave the argument out")
-    return v.Tensor(call("torch::stable::clone", x.expr), x.dtypes, x.dimensions, dense=True, strided=True)
+    expr = call("torch::stable::clone", x.expr)
+    return v.Tensor(expr, x.dtypes, x.dimensions, dense=True, strided=True, memory=v.allocated())
 
 
 def _view(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
@@ -156,7 +162,7 @@ def _flattened(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any]
 
 
 def _contiguous(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    return v.Tensor(call("torch::stable::contiguous", x.expr), x.dtypes, x.dimensions)
+    return v.Tensor(call("torch::stable::contiguous", x.expr), x.dtypes, x.dimensions, memory=x.memory)
 
 
 METHODS: dict[str, Callable[[Host, v.Tensor, Any, dict[str, Any], ast.Call], Any]] = {

@@ -30,6 +30,10 @@ NUMBERS = {INT: "int64_t", FLOAT: "double", BOOL: "bool"}  # C++ types
 
 Dtypes = tuple[torch.dtype, ...]
 
+Memory = frozenset[object]  # allocations
+#: That of the op's arguments: they may overlap one another, but nothing that is allocated later.
+ARGUMENTS: Memory = frozenset({"arguments"})
+
 
 @dataclass(eq=False)
 class Number:
@@ -66,11 +70,11 @@ class Tensor:
     dense: bool = False  # the kernel reads its elements in their order in memory
     strided: bool = False  # an argument whose strides are passed to the kernel
     same_shape: list[Tensor] = field(default_factory=list)
-    like: Tensor | None = None  # the tensor that has the same dtype
-    sizes: tuple[int, ...] | None = None  # of an element, for each dtype of the key, if the tensor's dtype is unknown
-    choices: Dtypes = ()  # the dtypes that a check allows, whatever the key's is
-    # for each dtype of the key: the first or the second
-    chosen_from: tuple[tuple[bool, ...], Tensor, Tensor] | None = None
+    like: Tensor | None = None  # the tensor whose dtype it has
+    sizes: tuple[int, ...] | None = None  # of an element, for each dtype of the key, where its dtype is not known
+    choices: Dtypes = ()  # those that a check allows it, whatever the key's is
+    chosen_from: tuple[tuple[bool, ...], Tensor, Tensor] | None = None  # for each dtype of the key: the first or not
+    memory: Memory | None = None  # the allocations that it may be in; None: any
 
     @property
     def dtypes(self) -> Dtypes | None:
@@ -172,6 +176,11 @@ class Local:
 
     tree: ast.FunctionDef
     names: dict[str, Any] = field(hash=False)
+
+
+def allocated() -> Memory:
+    """That of a new tensor."""
+    return frozenset({object()})
 
 
 def number(value: Any) -> Number:

@@ -44,7 +44,8 @@ __device__ __forceinline__ int64_t block_sum(int64_t value, int64_t* of_warp) {
   return team_sum(value, of_warp, static_cast<int>(blockDim.x));
 }
 
-__global__ void cross_entropy_count_kernel(const int64_t* targets, int64_t ignored, int64_t* count, int64_t rows) {
+__global__ void cross_entropy_count_kernel(const int64_t* __restrict__ targets, int64_t ignored,
+                                           int64_t* __restrict__ count, int64_t rows) {
   __shared__ int64_t of_warp[WARPS_PER_BLOCK];
   int64_t counted = 0;
   for (int64_t row = threadIdx.x; row < rows; row += blockDim.x) {
@@ -129,10 +130,11 @@ __device__ __forceinline__ C block_sum(C value, C* of_warp) {
 
 // One block per row: the maximum, the sum, then the loss, and the gradient if `residual` has rows.
 template <class T>
-__global__ void cross_entropy_kernel(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t ignored,
-                                     T* losses, T* residual, int64_t residual_stride, int64_t residual_length0,
-                                     const int64_t* count, int64_t count_length, int64_t rows, int64_t columns,
-                                     double label_smoothing) {
+__global__ void cross_entropy_kernel(const T* __restrict__ logits, int64_t logits_stride,
+                                     const int64_t* __restrict__ targets, int64_t ignored, T* __restrict__ losses,
+                                     T* __restrict__ residual, int64_t residual_stride, int64_t residual_length0,
+                                     const int64_t* __restrict__ count, int64_t count_length, int64_t rows,
+                                     int64_t columns, double label_smoothing) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   const C smoothing = C(label_smoothing);
@@ -180,10 +182,12 @@ __global__ void cross_entropy_kernel(const T* logits, int64_t logits_stride, con
 
 // One block per row: the maximum, the sum, then the loss, and the gradient if `residual` has rows.
 template <class T>
-__global__ void cross_entropy_kernel2(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t ignored,
-                                      trifold::compute_t<T>* losses, T* residual, int64_t residual_stride,
-                                      int64_t residual_length0, const int64_t* count, int64_t count_length,
-                                      int64_t rows, int64_t columns, double label_smoothing) {
+__global__ void cross_entropy_kernel2(const T* __restrict__ logits, int64_t logits_stride,
+                                      const int64_t* __restrict__ targets, int64_t ignored,
+                                      trifold::compute_t<T>* __restrict__ losses, T* __restrict__ residual,
+                                      int64_t residual_stride, int64_t residual_length0,
+                                      const int64_t* __restrict__ count, int64_t count_length, int64_t rows,
+                                      int64_t columns, double label_smoothing) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   const C smoothing = C(label_smoothing);
@@ -231,10 +235,11 @@ __global__ void cross_entropy_kernel2(const T* logits, int64_t logits_stride, co
 
 // cross_entropy_kernel with a row in a team's registers: it is read once, and each exp is computed once.
 template <class T>
-__global__ void cross_entropy_rows_kernel(const T* logits, int64_t logits_stride, const int64_t* targets,
-                                          int64_t ignored, T* losses, T* residual, int64_t residual_stride,
-                                          int64_t residual_length0, const int64_t* count, int64_t count_length,
-                                          int64_t rows, int64_t columns, double smoothing, int64_t team) {
+__global__ void cross_entropy_rows_kernel(const T* __restrict__ logits, int64_t logits_stride,
+                                          const int64_t* __restrict__ targets, int64_t ignored, T* __restrict__ losses,
+                                          T* __restrict__ residual, int64_t residual_stride, int64_t residual_length0,
+                                          const int64_t* __restrict__ count, int64_t count_length, int64_t rows,
+                                          int64_t columns, double smoothing, int64_t team) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   C part[ELEMENTS_PER_THREAD];
@@ -281,11 +286,12 @@ __global__ void cross_entropy_rows_kernel(const T* logits, int64_t logits_stride
 
 // cross_entropy_kernel with a row in a team's registers: it is read once, and each exp is computed once.
 template <class T>
-__global__ void cross_entropy_rows_kernel2(const T* logits, int64_t logits_stride, const int64_t* targets,
-                                           int64_t ignored, trifold::compute_t<T>* losses, T* residual,
-                                           int64_t residual_stride, int64_t residual_length0, const int64_t* count,
-                                           int64_t count_length, int64_t rows, int64_t columns, double smoothing,
-                                           int64_t team) {
+__global__ void cross_entropy_rows_kernel2(const T* __restrict__ logits, int64_t logits_stride,
+                                           const int64_t* __restrict__ targets, int64_t ignored,
+                                           trifold::compute_t<T>* __restrict__ losses, T* __restrict__ residual,
+                                           int64_t residual_stride, int64_t residual_length0,
+                                           const int64_t* __restrict__ count, int64_t count_length, int64_t rows,
+                                           int64_t columns, double smoothing, int64_t team) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   C part[ELEMENTS_PER_THREAD];
@@ -331,8 +337,9 @@ __global__ void cross_entropy_rows_kernel2(const T* logits, int64_t logits_strid
 }
 
 template <class T>
-__global__ void cross_entropy_total_kernel(const trifold::compute_t<T>* losses, const int64_t* targets, int64_t ignored,
-                                           T* loss, int64_t* count, int64_t count_length, int64_t rows) {
+__global__ void cross_entropy_total_kernel(const trifold::compute_t<T>* __restrict__ losses,
+                                           const int64_t* __restrict__ targets, int64_t ignored, T* __restrict__ loss,
+                                           int64_t* __restrict__ count, int64_t count_length, int64_t rows) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   __shared__ int64_t counted_of_warp[WARPS_PER_BLOCK];

@@ -16,9 +16,9 @@ __device__ __forceinline__ bool is_row(int64_t index, int64_t vocabulary) {
 }
 
 template <class T>
-__global__ void embedding_kernel(const int64_t* indices, const T* weight, int64_t weight_stride0,
-                                 int64_t weight_stride1, T* out, int64_t out_stride, int64_t positions,
-                                 int64_t vocabulary, int64_t columns) {
+__global__ void embedding_kernel(const int64_t* __restrict__ indices, const T* __restrict__ weight,
+                                 int64_t weight_stride0, int64_t weight_stride1, T* __restrict__ out,
+                                 int64_t out_stride, int64_t positions, int64_t vocabulary, int64_t columns) {
   using C = trifold::compute_t<T>;
   const int64_t position = row_of_thread();
   if (position >= positions) return;
@@ -37,15 +37,15 @@ __global__ void embedding_kernel(const int64_t* indices, const T* weight, int64_
 }
 
 template <class C>
-__global__ void embedding_zero_kernel(C* sums, int64_t n) {
+__global__ void embedding_zero_kernel(C* __restrict__ sums, int64_t n) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) sums[i] = 0;
 }
 
 template <class T>
-__global__ void embedding_add_kernel(const T* grad, int64_t grad_stride, const int64_t* indices,
-                                     trifold::compute_t<T>* sums, int64_t positions, int64_t vocabulary,
-                                     int64_t columns) {
+__global__ void embedding_add_kernel(const T* __restrict__ grad, int64_t grad_stride,
+                                     const int64_t* __restrict__ indices, trifold::compute_t<T>* sums,
+                                     int64_t positions, int64_t vocabulary, int64_t columns) {
   using C = trifold::compute_t<T>;
   const int64_t position = row_of_thread();
   if (position >= positions) return;
@@ -62,8 +62,8 @@ __global__ void embedding_round_kernel(const trifold::compute_t<T>* sums, T* gra
   if (i < n) grad_weight[i] = T(sums[i]);
 }
 
-__global__ void embedding_starts_kernel(const int64_t* indices, const int64_t* order, int64_t* starts,
-                                        int64_t positions, int64_t vocabulary) {
+__global__ void embedding_starts_kernel(const int64_t* __restrict__ indices, const int64_t* __restrict__ order,
+                                        int64_t* __restrict__ starts, int64_t positions, int64_t vocabulary) {
   const int64_t v = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (v > vocabulary) return;
   int64_t low = 0;
@@ -89,9 +89,10 @@ __device__ __forceinline__ trifold::compute_t<T> add_rows(const T* grad, int64_t
 }
 
 template <class T>
-__global__ void embedding_long_sum_kernel(const T* grad, int64_t grad_stride, const int64_t* order,
-                                          const int64_t* starts, T* grad_weight, int64_t grad_weight_stride,
-                                          int64_t vocabulary, int64_t columns) {
+__global__ void embedding_long_sum_kernel(const T* __restrict__ grad, int64_t grad_stride,
+                                          const int64_t* __restrict__ order, const int64_t* __restrict__ starts,
+                                          T* __restrict__ grad_weight, int64_t grad_weight_stride, int64_t vocabulary,
+                                          int64_t columns) {
   using C = trifold::compute_t<T>;
   __shared__ C of_thread[THREADS_PER_BLOCK];
   const int v = blockIdx.x;
@@ -114,8 +115,9 @@ __global__ void embedding_long_sum_kernel(const T* grad, int64_t grad_stride, co
 }
 
 template <class T>
-__global__ void embedding_sum_kernel(const T* grad, int64_t grad_stride, const int64_t* order, const int64_t* starts,
-                                     T* grad_weight, int64_t grad_weight_stride, int64_t vocabulary, int64_t columns) {
+__global__ void embedding_sum_kernel(const T* __restrict__ grad, int64_t grad_stride, const int64_t* __restrict__ order,
+                                     const int64_t* __restrict__ starts, T* __restrict__ grad_weight,
+                                     int64_t grad_weight_stride, int64_t vocabulary, int64_t columns) {
   const int64_t v = row_of_thread();
   if (v >= vocabulary) return;
   const int width = blockDim.x;

@@ -91,9 +91,9 @@ __device__ __forceinline__ double philox_normal(int64_t seed, int64_t offset, in
 }
 
 template <class T>
-__global__ void normal_sample_kernel(const T* mean, const T* std, T* samples, int64_t samples_stride, int64_t rows,
-                                     int64_t columns, bool shared_noise, int64_t seed, int64_t offset,
-                                     const int64_t* state, int64_t state_length) {
+__global__ void normal_sample_kernel(const T* __restrict__ mean, const T* __restrict__ std, T* samples,
+                                     int64_t samples_stride, int64_t rows, int64_t columns, bool shared_noise,
+                                     int64_t seed, int64_t offset, const int64_t* state, int64_t state_length) {
   using C = trifold::compute_t<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < rows * columns) {
@@ -182,9 +182,9 @@ __device__ __forceinline__ C block_sum(C value, C* of_warp) {
 }
 
 template <class T>
-__global__ void normal_sample_backward_kernel(const T* grad, int64_t grad_stride0, int64_t grad_stride1, T* grad_mean,
-                                              T* grad_std, int64_t rows, int64_t columns, bool shared_noise,
-                                              int64_t seed, int64_t offset, const int64_t* state,
+__global__ void normal_sample_backward_kernel(const T* __restrict__ grad, int64_t grad_stride0, int64_t grad_stride1,
+                                              T* grad_mean, T* grad_std, int64_t rows, int64_t columns,
+                                              bool shared_noise, int64_t seed, int64_t offset, const int64_t* state,
                                               int64_t state_length) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];

@@ -20,10 +20,11 @@ __device__ __forceinline__ void rotate_heads(const T* x, int64_t x_stride0, int6
 }
 
 template <class T>
-__global__ void rope_kernel(const T* q, int64_t q_stride0, int64_t q_stride1, int64_t q_length0, const T* k,
-                            int64_t k_stride0, int64_t k_stride1, int64_t k_length0, const T* cos, int64_t cos_stride0,
-                            int64_t cos_stride1, const T* sin, int64_t sin_stride0, int64_t sin_stride1, T* q_out,
-                            int64_t q_out_stride0, int64_t q_out_stride1, T* k_out, int64_t k_out_stride0,
+__global__ void rope_kernel(const T* __restrict__ q, int64_t q_stride0, int64_t q_stride1, int64_t q_length0,
+                            const T* __restrict__ k, int64_t k_stride0, int64_t k_stride1, int64_t k_length0,
+                            const T* __restrict__ cos, int64_t cos_stride0, int64_t cos_stride1,
+                            const T* __restrict__ sin, int64_t sin_stride0, int64_t sin_stride1, T* __restrict__ q_out,
+                            int64_t q_out_stride0, int64_t q_out_stride1, T* __restrict__ k_out, int64_t k_out_stride0,
                             int64_t k_out_stride1, int64_t positions, int64_t pairs, bool inverse) {
   using C = trifold::compute_t<T>;
   const int64_t position = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;

@@ -7,15 +7,15 @@ inline constexpr int ROWS_A_THREAD = 4;
 inline constexpr int NUMBERS_A_THREAD = 4;
 
 template <class C>
-__global__ void scatter_add_zero_kernel(C* sums, int64_t n) {
+__global__ void scatter_add_zero_kernel(C* __restrict__ sums, int64_t n) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) sums[i] = 0;
 }
 
 template <class T>
-__global__ void scatter_add_kernel(const T* source, int64_t source_stride0, int64_t source_stride1,
-                                   const int64_t* index, trifold::compute_t<T>* sums, int64_t sums_stride, int64_t rows,
-                                   int64_t columns, int64_t size) {
+__global__ void scatter_add_kernel(const T* __restrict__ source, int64_t source_stride0, int64_t source_stride1,
+                                   const int64_t* __restrict__ index, trifold::compute_t<T>* sums, int64_t sums_stride,
+                                   int64_t rows, int64_t columns, int64_t size) {
   using C = trifold::compute_t<T>;
   const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const int apart = blockDim.y;
@@ -40,9 +40,9 @@ __global__ void scatter_add_round_kernel(const trifold::compute_t<T>* sums, T* o
 }
 
 template <class T>
-__global__ void scatter_add_backward_kernel(const T* grad, int64_t grad_stride0, int64_t grad_stride1,
-                                            const int64_t* index, T* grad_source, int64_t grad_source_stride,
-                                            int64_t rows, int64_t columns, int64_t size) {
+__global__ void scatter_add_backward_kernel(const T* __restrict__ grad, int64_t grad_stride0, int64_t grad_stride1,
+                                            const int64_t* __restrict__ index, T* __restrict__ grad_source,
+                                            int64_t grad_source_stride, int64_t rows, int64_t columns, int64_t size) {
   const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const int apart = blockDim.y;
   const int step = gridDim.y * apart * ROWS_A_THREAD;

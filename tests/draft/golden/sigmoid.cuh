@@ -4,7 +4,7 @@
 #include <trifold/cuda.cuh>
 
 template <class T>
-__global__ void sigmoid_kernel(const T* x, T* y, int64_t n) {
+__global__ void sigmoid_kernel(const T* __restrict__ x, T* __restrict__ y, int64_t n) {
   using C = trifold::compute_t<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) {
@@ -15,7 +15,8 @@ __global__ void sigmoid_kernel(const T* x, T* y, int64_t n) {
 }
 
 template <class T>
-__global__ void sigmoid_backward_kernel(const T* grad_y, const T* y, T* grad_x, int64_t n) {
+__global__ void sigmoid_backward_kernel(const T* __restrict__ grad_y, const T* __restrict__ y, T* __restrict__ grad_x,
+                                        int64_t n) {
   using C = trifold::compute_t<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) grad_x[i] = T(C(C(grad_y[i]) * ((1.0 - C(y[i])) * C(y[i]))));

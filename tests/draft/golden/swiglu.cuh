@@ -4,7 +4,7 @@
 #include <trifold/cuda.cuh>
 
 template <class T>
-__global__ void swiglu_kernel(const T* gate, const T* up, T* out, int64_t n) {
+__global__ void swiglu_kernel(const T* __restrict__ gate, const T* __restrict__ up, T* __restrict__ out, int64_t n) {
   using C = trifold::compute_t<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) {
@@ -14,7 +14,8 @@ __global__ void swiglu_kernel(const T* gate, const T* up, T* out, int64_t n) {
 }
 
 template <class T>
-__global__ void swiglu_backward_kernel(const T* grad, const T* gate, const T* up, T* grad_gate, T* grad_up, int64_t n) {
+__global__ void swiglu_backward_kernel(const T* __restrict__ grad, const T* __restrict__ gate, const T* __restrict__ up,
+                                       T* __restrict__ grad_gate, T* __restrict__ grad_up, int64_t n) {
   using C = trifold::compute_t<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) {

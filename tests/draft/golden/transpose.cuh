@@ -9,8 +9,9 @@ inline constexpr int TILE_EDGE = 32;
 inline constexpr int TILE_PITCH = 33;
 inline constexpr int TILE_HEIGHT = 8;
 
-__global__ void transpose_words_kernel(const int* x, int64_t x_stride0, int64_t x_stride1, int* y, int64_t y_stride0,
-                                       int64_t y_stride1, int64_t rows, int64_t columns, int64_t tiles, int64_t pack) {
+__global__ void transpose_words_kernel(const int* __restrict__ x, int64_t x_stride0, int64_t x_stride1,
+                                       int* __restrict__ y, int64_t y_stride0, int64_t y_stride1, int64_t rows,
+                                       int64_t columns, int64_t tiles, int64_t pack) {
   const int bits = static_cast<int>(32 / pack);
   const int mask = (1 << bits) - 1;
   __shared__ int64_t staged[MOST_PACK][TILE_EDGE][TILE_PITCH];
@@ -55,8 +56,8 @@ __global__ void transpose_words_kernel(const int* x, int64_t x_stride0, int64_t 
 }
 
 template <class T>
-__global__ void transpose_kernel(const T* x, int64_t x_stride0, int64_t x_stride1, T* y, int64_t y_stride0,
-                                 int64_t y_stride1, int64_t rows, int64_t columns, int64_t tiles) {
+__global__ void transpose_kernel(const T* __restrict__ x, int64_t x_stride0, int64_t x_stride1, T* __restrict__ y,
+                                 int64_t y_stride0, int64_t y_stride1, int64_t rows, int64_t columns, int64_t tiles) {
   __shared__ int64_t staged[TILE_EDGE][TILE_PITCH];
   const int lane = threadIdx.x;
   const int64_t across = (columns + TILE_EDGE - 1) / TILE_EDGE;
