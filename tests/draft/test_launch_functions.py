@@ -12,7 +12,7 @@ BEGIN = """
 import torch
 from numba import cuda
 from torch import Tensor
-from trifold.prototype import launch, output
+from trifold.prototype import check_floating, launch, output
 
 @cuda.jit
 def copy_kernel(x, y, n):
@@ -56,6 +56,53 @@ def integers_only(x: Tensor) -> Tensor:
         raise RuntimeError("integers_only: x must be int64 or uint8")
     y = x.new_empty(x.numel(), dtype=x.dtype)
     launch(copy_kernel, 1, x.reshape(-1), output(y), x.numel())
+    return y
+"""
+
+OF_TWO = """
+@cuda.jit
+def sum_kernel(x, index, factor, y, n):
+    i = cuda.grid(1)
+    if i < n and index[i] >= 0:
+        y[i] = x[index[i] + 1] * factor[index[i]] + x[i] * factor[i]
+
+def of_two(x: Tensor, index: Tensor, factor: Tensor) -> Tensor:
+    if x.dim() != 1 or factor.dim() != 1 or index.dim() != 1:
+        raise RuntimeError("of_two: rows")
+    if index.dtype not in (torch.int32, torch.int64):
+        raise RuntimeError("of_two: index must be int32 or int64")
+    check_floating("of_two", x=x, factor=factor)
+    y = x.new_empty(x.numel())
+    launch(sum_kernel, 1, x, index, factor, output(y), y.numel())
+    return y
+"""
+
+OF_THREE = """
+@cuda.jit
+def sum_kernel(x, z, factor, y, n):
+    i = cuda.grid(1)
+    if i < n:
+        y[i] = x[i] * factor[i] + z[i]
+
+def of_three(x: Tensor, z: Tensor, factor: Tensor) -> Tensor:
+    check_floating("of_three", x=x, z=z, factor=factor)
+    y = x.new_empty(x.numel())
+    launch(sum_kernel, 1, x.reshape(-1), z.reshape(-1), factor.reshape(-1), output(y), y.numel())
+    return y
+"""
+
+OF_MANY = """
+@cuda.jit
+def sum_kernel(x, a, b, y, n):
+    y[0] = x[0] + a[0] + b[0]
+
+def of_many(x: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    check_floating("of_many", x=x)
+    for each in (a, b):
+        if each.dtype not in (torch.int64, torch.int32, torch.int16, torch.int8):
+            raise RuntimeError("of_many: integers")
+    y = x.new_empty(x.numel())
+    launch(sum_kernel, 1, x.reshape(-1), a.reshape(-1), b.reshape(-1), output(y), y.numel())
     return y
 """
 
@@ -183,6 +230,27 @@ DRAFTED = {
             "using y2_t = std::conditional_t<std::is_same_v<T, float> || std::is_same_v<T, int16_t>, float, int>;",
         ],
     ),
+    # A dtype that does not follow from another one's is a parameter of the template.
+    "of_two": (
+        OF_TWO,
+        "",
+        [
+            "template <class Index, class T, class Factor>\n__global__ void sum_kernel(const T* __restrict__ x,",
+            "trifold::dispatch_dtypes<int, int64_t>(index.scalar_type(), [&]<class Index>() {",
+            "trifold::dispatch_floating(factor.scalar_type(), [&]<class Factor>() {",
+            "trifold::launch<sum_kernel<Index, T, Factor>>(",
+        ],
+    ),
+    # There would be 64 kernels: all are to be of one dtype.
+    "of_three": (
+        OF_THREE,
+        "",
+        [
+            """trifold::check(z.scalar_type() == x.scalar_type(), "of_three: z must have the dtype of x");""",
+            """trifold::check(factor.scalar_type() == x.scalar_type(), "of_three: factor must have the dtype of x");""",
+            "template <class T>\n__global__ void sum_kernel(const T* __restrict__ x, const T* __restrict__ z,",
+        ],
+    ),
     "words": (
         WORDS,
         "",
@@ -211,6 +279,7 @@ REFUSED = {
     "untold": (UNTOLD, "x[0] in a message is not translated"),
     "without_tensors": (WITHOUT_TENSORS, "without_tensors takes no tensor, by whose device torch chooses"),
     "leaves_a_loop": (LEAVES_A_LOOP, "a loop with break is not translated in a launch function"),
+    "of_many": (OF_MANY, "64 combinations of dtypes of a, b"),
     "as_it_is": (AS_IT_IS, "the dtype of the kernel's argument x is not known"),
 }
 

@@ -101,13 +101,17 @@ def test_a_condition_replaces_a_number(op: Any, drawn: torch.Generator, training
     assert out.stride() == (wide.contiguous() if training else wide).stride()
 
 
-def test_tensors_of_two_dtypes_are_refused(op: Any) -> None:
-    """The draft has kernels of one dtype: it must not read the memory of another as that."""
-    parameter, gradient = torch.ones(8), torch.ones(8)
+@pytest.mark.parametrize("one", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("other", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_tensors_of_two_dtypes(op: Any, drawn: torch.Generator, one: torch.dtype, other: torch.dtype) -> None:
+    parameter, gradient = (torch.randn(8, generator=drawn, dtype=torch.float64).to(each) for each in (one, other))
+    expected = (parameter.double() - 0.5 * gradient.double()).to(one)
     op.launches_step(parameter, gradient, 0.5)
-    torch.testing.assert_close(parameter, torch.full((8,), 0.5))
-    with pytest.raises(RuntimeError, match="gradient must have the dtype of parameter"):
-        op.launches_step(parameter, gradient.double(), 0.5)
+    torch.testing.assert_close(parameter, expected)
+
+
+def test_a_check_of_each_tensor_in_a_loop(op: Any) -> None:
+    parameter = torch.ones(8)
     with pytest.raises(RuntimeError, match="gradient must be contiguous; pass gradient"):
         op.launches_step(parameter, torch.ones(16)[::2], 0.5)
 

@@ -25,12 +25,12 @@ class UnnamedType(Exception):
 
 
 class Arithmetic:
-    """``names``: the names of types that differ between instances."""
+    """``names``: those of types that differ between instances; ``records``: those of the file."""
 
-    def __init__(self, names: TypeNames) -> None:
+    def __init__(self, names: TypeNames, records: Records | None = None) -> None:
         self.names = names
-        self.records = Records()
-        self.used: set[str] = set()  # names used in the function that is being written
+        self.records = records or Records()
+        self.used: set[str] = set()  # of the names, in the function that is being written
 
     def each(self, kind: types.Type, like: Type) -> Type:
         return (kind,) * len(like)
@@ -145,8 +145,10 @@ class Arithmetic:
         assert right.type is not None
         if not _integers(result):
             return self._balanced_floats(left, right, result)
-        left, right = self._of_one_type(left), self._of_one_type(right)
         wanted = self._one_of(result)
+        if operator not in ("<<", ">>") and wanted == types.int64 and _are_int64_together(left, right):
+            return left, right
+        left, right = self._of_one_type(left), self._of_one_type(right)
         if left.type == self.each(types.boolean, result):
             left = self._promoted(left)
         if right.type == self.each(types.boolean, result):
@@ -197,10 +199,10 @@ class Arithmetic:
         return result[0]
 
     def _balanced_floats(self, left: cpp.Expr, right: cpp.Expr, result: Type) -> tuple[cpp.Expr, cpp.Expr]:
-        if left.type == result and self._follows(right, result):
-            return left, right
-        if right.type == result and self._follows(left, result):
-            return left, right
+        if self._follows(right, result) and self._follows(left, result):
+            pairs = zip(left.type or (), right.type or (), result, strict=True)
+            if all(each in (a, b) for a, b, each in pairs):
+                return left, right
         if isinstance(left, cpp.Literal) and self._follows(right, result):
             return self.convert(left, result), right
         if isinstance(right, cpp.Literal) and self._follows(left, result):
@@ -226,7 +228,8 @@ class Arithmetic:
         assert left.type is not None
         assert right.type is not None
         boolean = self.each(types.boolean, left.type)
-        left, right = self._of_one_type(left), self._of_one_type(right)
+        if not all(_is_signed(x.type or ()) for x in (left, right)):
+            left, right = self._of_one_type(left), self._of_one_type(right)
         if all(_integers(x.type or ()) or _booleans(x.type or ()) for x in (left, right)) and not _floats(compared[0]):
             left, right = self._comparable(left, right)
         elif not self._compares_alike(left, right):
@@ -350,6 +353,17 @@ def _promotion(value: cpp.Expr) -> types.Integer:
 
 def _nonnegative(value: cpp.Expr) -> bool:
     return value.interval is not None and value.interval[0] >= 0
+
+
+def _is_signed(kind: Type) -> bool:
+    """Whether C++ promotes each of these integers to one that is signed."""
+    return all(isinstance(each, types.Integer) and (each.signed or each.bitwidth < 32) for each in kind)
+
+
+def _are_int64_together(left: cpp.Expr, right: cpp.Expr) -> bool:
+    """Whether C++ computes in int64 although the type of one differs between instances: the other is an int64."""
+    kinds = [x.type or () for x in (left, right)]
+    return any(set(kind) == {types.int64} for kind in kinds) and all(_is_signed(kind) for kind in kinds)
 
 
 def _integers(kind: Type) -> bool:

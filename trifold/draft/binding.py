@@ -44,6 +44,7 @@ class _Instance:
     kernel: Any
     types: tuple[Type, ...]
     stored: tuple[str | None, ...]
+    space: tuple[Any, ...]  # the dtypes that it is made for
 
 
 def launch_functions(module: ModuleType, op: str) -> list[FunctionType]:
@@ -94,23 +95,19 @@ class _Kernels:
     """All kernels that an op's launch functions launch, each written once for each combination of argument types."""
 
     def __init__(self, hosts: Sequence[Host]) -> None:
-        keys = {host.key_dtypes for host in hosts if any(self._varies(host, each) for each in host.launches)}
-        if len(keys) > 1:
-            raise DraftError(hosts[0].launches[0].place, "the functions of this op take different sets of dtypes")
-        self.key: v.Dtypes = next(iter(keys), (torch.float32,))
-        sized = next((host for host in hosts if host.key_sizes and host.key_dtypes == self.key), None)
-        self.dispatch = "trifold::dispatch_floating"
-        if self.key != v.FLOATING:
-            kind = "dtypes" if sized is None else "sizes"
-            self.dispatch = f"trifold::dispatch_{kind}<{', '.join(element_name(each) for each in self.key)}>"
-        self.names = TypeNames(self.key)
+        varying = [host for host in hosts if any(self._varies(each) for each in host.launches)]
+        #: Of the launches for one dtype: what they call, others may call for several.
+        self.key: v.Dtypes = varying[0].key_dtypes if varying else (torch.float32,)
+        self.spaces: dict[Any, TypeNames] = {}
+        self.definitions: list[cpp.AliasDefinition] = []
         for host in hosts:
             for launch in host.launches:
+                names = self._names(host, launch)
                 for array, argument in zip(_parameters(launch), launch.arguments, strict=False):
                     tensor = argument.tensor if isinstance(argument, v.Output) else argument
                     if isinstance(tensor, v.Tensor) and tensor.dtypes is not None:
-                        self.names.name_elements(tensor.dtypes, array)
-        self.module = Module(Arithmetic(self.names), len(self.key))
+                        names.name_elements(tensor.dtypes, array)
+        self.module = Module(Arithmetic(TypeNames(self.key)))
         ranges: dict[_Instance, dict[int, Interval | None]] = {}
         for host in hosts:
             for launch in host.launches:
@@ -127,30 +124,39 @@ class _Kernels:
         for instance, known in ranges.items():
             self.written[instance] = self._write(instance, known)
 
-    def _varies(self, host: Host, launch: Launch) -> bool:
+    def _names(self, host: Host, launch: Launch) -> TypeNames:
+        """The names of types of the kernels for the same dtypes."""
+        key = host.key_dtypes if any(self._varies(each) for each in host.launches) else self.key
+        space = key, launch.over, launch.key_array
+        if space not in self.spaces:
+            self.spaces[space] = TypeNames(*space, self.definitions)
+        return self.spaces[space]
+
+    def _varies(self, launch: Launch) -> bool:
         tensors = [each.tensor if isinstance(each, v.Output) else each for each in launch.arguments]
         return any(isinstance(each, v.Tensor) and len(set(each.dtypes or ())) > 1 for each in tensors)
 
     def _instance(self, host: Host, launch: Launch) -> _Instance:
         found: list[Type] = []
         stored: list[str | None] = []
+        names = self._names(host, launch)
         for number, argument in enumerate(launch.arguments):
             tensor = argument.tensor if isinstance(argument, v.Output) else argument
             if isinstance(tensor, v.Tensor):
-                found.append(self._array(tensor, launch, number))
+                found.append(self._array(tensor, launch, number, names))
                 own = tensor.dtypes
                 halves = any(each in v.HALF for each in own or ())
-                stored.append(self.names.of_elements.get(own) if own is not None and halves else None)
+                stored.append(names.of_elements.get(own) if own is not None and halves else None)
             elif isinstance(argument, (v.Number, bool, int, float)):
                 number_given = v.number(argument)
                 precision = number_given.precision
-                found.append(number_given.type * len(self.key) if precision is None else precision.kinds)
+                found.append(names.expanded(number_given.type if precision is None else precision.kinds))
                 stored.append(None)
             else:
                 raise DraftError(launch.place, f"argument {number + 1} of the launch is not translated")
-        return _Instance(launch.kernel, tuple(found), tuple(stored))
+        return _Instance(launch.kernel, tuple(found), tuple(stored), (names.key, names.others, names.key_array))
 
-    def _array(self, tensor: v.Tensor, launch: Launch, number: int) -> Type:
+    def _array(self, tensor: v.Tensor, launch: Launch, number: int, names: TypeNames) -> Type:
         name = _parameters(launch)[number]
         if tensor.dtypes is None:
             raise DraftError(
@@ -164,14 +170,17 @@ class _Kernels:
                 f"the number of dimensions of the kernel's argument {name} is not known",
                 "check x.dim(), or reshape it",
             )
-        dtypes = tensor.dtypes * len(self.key) if len(tensor.dtypes) == 1 else tensor.dtypes
+        dtypes = tensor.dtypes
+        if len(dtypes) != names.instances:
+            dtypes = names.expanded(dtypes if len(set(dtypes)) > 1 else dtypes[:1])
         layout = "A" if tensor.strided and tensor.dimensions > 1 else "C"
         return tuple(types.Array(kind, tensor.dimensions, layout) for kind in v.computed(dtypes))
 
     def _write(self, instance: _Instance, known: dict[int, Interval | None]) -> Written:
-        function = instance.kernel.py_func
-        # Ranges depend on the kernel: functions that it calls are analysed for it alone.
-        built = Analysis(len(self.key)).analyse(function, instance.types, is_kernel=True)
+        function, names = instance.kernel.py_func, self.spaces[instance.space]
+        self.module.numbers = Arithmetic(names, self.module.numbers.records)
+        # Ranges are of this kernel alone: what it calls is analysed for it.
+        built = Analysis(names.instances).analyse(function, instance.types, is_kernel=True)
         parameters = list(inspect.signature(function).parameters)
         find_ranges(built, {parameters[n]: each for n, each in known.items() if each is not None})
         written = self.module.write(built, instance.stored)
@@ -198,9 +207,10 @@ class _Kernels:
         on_device = host.key if host.key is not None and not host.key.is_dtype else None
         first = on_device.expr if on_device is not None else places[min(places)]
         arguments = tuple(self._argument(host, launch, instance, written, p, places) for p in written.parameters)
-        template = written.function.template
-        given = {"class T": "<T>", "class C": f"<{self.names.meanings['C']}>", "": ""}
-        kernel = written.function.name + given[template]
+        letters = written.function.template.replace("class ", "").split(", ") if written.function.template else []
+        names = self._names(host, launch)
+        given = ", ".join(names.meanings.get(each, each) for each in letters)
+        kernel = written.function.name + (f"<{given}>" if given else "")
         grid, block = (_extent(each) for each in (launch.grid, launch.block))
         device = "device" if "device" not in host.taken else "current"
         stream = call(f"{device}.stream")
@@ -211,14 +221,19 @@ class _Kernels:
             cpp.Run(call("trifold::check_launch")),
         ]
         tests = [n.expr for n in launch.grid if n.interval is None or n.interval[0] < 1]
-        if template:
+        made_of = {parameter for each in letters for parameter in names.made_of(each)}
+        free = list(zip(launch.over, launch.free, list(names.parameters)[1:], strict=True))
+        for (_, dtypes), tensor, parameter in reversed(free):
+            if parameter in made_of:
+                run = [cpp.Dispatch(_dispatch(dtypes), scalar_of(tensor), run, parameter)]
+        if names.key_name in made_of:
             assert host.key is not None
             over = call(f"{text_of(host.key.expr)}.element_size") if host.key_sizes else scalar_of(host.key)
             if launch.possible is not None and not all(launch.possible):
-                run = [cpp.If(_one_of(self.key, launch.possible), run, [], constant=True)]
-            run = [cpp.Dispatch(self.dispatch, over, run)]
+                run = [cpp.If(_one_of(names.key_name, names.key, launch.possible), run, [], constant=True)]
+            run = [cpp.Dispatch(_dispatch(names.key, bool(host.key_sizes)), over, run, names.key_name)]
         if not tests:
-            return run if template else [cpp.Scope(run)]
+            return run if letters else [cpp.Scope(run)]
         test = cpp.Infix(">", tests[0], cpp.Literal("0", 0))
         for each in tests[1:]:
             test = cpp.Infix("&&", test, cpp.Infix(">", each, cpp.Literal("0", 0)))
@@ -227,9 +242,8 @@ class _Kernels:
     def _prepared(
         self, host: Host, launch: Launch, number: int, tensor: v.Tensor, prepared: list[cpp.Stmt]
     ) -> cpp.Expr:
-        """The tensor in a form that the kernel accepts: with contiguous rows, unless the kernel has stride
-        parameters."""
-        layout = self._array(tensor, launch, number)[0].layout
+        """The tensor in a form that the kernel takes: its rows without gaps, unless it takes strides."""
+        layout = self._array(tensor, launch, number, self._names(host, launch))[0].layout
         is_output = isinstance(launch.arguments[number], v.Output)
         name = _parameters(launch)[number]
         expr = tensor.expr
@@ -258,8 +272,7 @@ class _Kernels:
                 return v.number(given).expr
             case "array":
                 element = parameter.type.removeprefix("const ").rstrip("*")
-                if written.function.template == "class C" and element == "C":
-                    element = self.names.meanings["C"]
+                element = self._names(host, launch).meanings.get(element, element)
                 access = "trifold::data" if parameter.type.startswith("const ") else "trifold::mutable_data"
                 assert place is not None
                 return call(f"{access}<{element}>", place)
@@ -282,15 +295,21 @@ def _parameters(launch: Launch) -> list[str]:
     return list(inspect.signature(launch.kernel.py_func).parameters)
 
 
-def _one_of(key: v.Dtypes, possible: tuple[bool, ...]) -> cpp.Expr:
-    """The condition that T is one of the dtypes, so that kernels that are never launched are not compiled."""
+def _dispatch(dtypes: v.Dtypes, by_size: bool = False) -> str:
+    if dtypes == v.FLOATING and not by_size:
+        return "trifold::dispatch_floating"
+    return f"trifold::dispatch_{'sizes' if by_size else 'dtypes'}<{', '.join(element_name(each) for each in dtypes)}>"
+
+
+def _one_of(name: str, key: v.Dtypes, possible: tuple[bool, ...]) -> cpp.Expr:
+    """Whether the parameter is one of the dtypes: no kernel is made that is never launched."""
     wanted = [dtype for dtype, each in zip(key, possible, strict=True) if each]
     if all(dtype in v.HALF for dtype in wanted) and set(v.HALF) <= set(wanted):
-        return cpp.Infix("==", cpp.Name("sizeof(T)"), cpp.Literal("2", 2))
+        return cpp.Infix("==", cpp.Name(f"sizeof({name})"), cpp.Literal("2", 2))
     others = [dtype for dtype, each in zip(key, possible, strict=True) if not each]
     if len(others) == 1:
-        return cpp.Name(f"!std::is_same_v<T, {element_name(others[0])}>")
-    tests: list[cpp.Expr] = [cpp.Name(f"std::is_same_v<T, {element_name(dtype)}>") for dtype in wanted]
+        return cpp.Name(f"!std::is_same_v<{name}, {element_name(others[0])}>")
+    tests: list[cpp.Expr] = [cpp.Name(f"std::is_same_v<{name}, {element_name(dtype)}>") for dtype in wanted]
     joined = tests[0]
     for test in tests[1:]:
         joined = cpp.Infix("||", joined, test)

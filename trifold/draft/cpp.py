@@ -206,6 +206,7 @@ class Dispatch(Stmt):
     function: str
     over: Expr
     body: list[Stmt]
+    parameter: str
 
 
 @dataclass
@@ -257,6 +258,7 @@ class AliasDefinition:
 
     name: str
     value: str
+    parameters: list[str]
 
 
 @dataclass

@@ -58,7 +58,6 @@ class Module:
     """
 
     numbers: Arithmetic
-    instances: int
     simulated: bool = False
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     parts: list[cpp.Part] = field(default_factory=list)
@@ -122,9 +121,10 @@ class Module:
     def _write(
         self, function: t.Function, stored: tuple[str | None, ...], taken: frozenset[str] = VARIABLES
     ) -> Written:
-        """``taken``: names that variables must not get."""
-        expressions = Expressions(self, self.instances)
-        letters = self.numbers.names.order if self.instances > 1 or any(stored) else ()
+        """``taken``: names that no variable gets."""
+        instances = self.numbers.names.instances
+        expressions = Expressions(self, instances)
+        letters = self.numbers.names.order if instances > 1 or any(stored) else ()
         expressions.variables = choose_variables(function, {*taken, *letters})
         wanted: dict[int, list[Wanted]] = {}
         kinds: list[Type | None] = []
@@ -233,7 +233,7 @@ class Module:
                 for one in wanted[number]
             ]
         text = "void" if function.is_kernel else self._result_name(function, result)
-        letters, derived = self.numbers.names.parameters(set(self.numbers.used), function.is_kernel)
+        letters, derived = self.numbers.names.template(set(self.numbers.used), function.is_kernel)
         parameters = [replace(each, type=replaced(each.type, derived)) for each in parameters]
         text = replaced(text, derived)
         body = [*_definitions(derived, body), *body]

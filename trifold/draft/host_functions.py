@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import inspect
+import itertools
 import math
 import operator
 from collections.abc import Callable
@@ -21,6 +23,8 @@ from trifold.draft.host_tensors import count_of, full_of, new_empty, new_like, o
 from trifold.draft.refusal import DraftError
 
 Handler = Callable[[Host, Any, dict[str, Any], ast.Call], Any]
+
+_MOST_INSTANCES = 32  # of a kernel: four floating types of two tensors, and two types of indices
 
 
 def _check_floating(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
@@ -86,8 +90,6 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
     passed = [host.with_known_range(each) if isinstance(each, v.Number) else each for each in given]
     block = keywords.get("block", prototype.THREADS_PER_BLOCK)
     extents = [tuple(v.number(n) for n in (e if isinstance(e, tuple) else (e,))) for e in (grid, block)]
-    if _launch_for_each_dtype(host, arguments, keywords, node):
-        return
     number = next((n for n, each in enumerate(arguments) if isinstance(each, v.Either)), None)
     if number is not None:
         one_of = arguments[number]
@@ -106,47 +108,82 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
         host.into = into
         into.append(cpp.If(one_of.test.expr, bodies[0], bodies[1]))
         return
-    one = Launch(kernel, extents[0], extents[1], passed, host.place(node), host.possible)
+    free, alike = _free(host, kernel, passed, node)
+    if free or alike:
+        passed = _for_each_combination(host, passed, list(free.values()), alike)
+    over = tuple((name, tensor.choices) for name, tensor in free.items())
+    key_array = _parameter_of(host.key, kernel, given) if free else ""
+    place, dtypes = host.place(node), (tuple(free.values()), over, key_array)
+    one = Launch(kernel, extents[0], extents[1], passed, place, host.possible, *dtypes)
     host.launches.append(one)
     host.into.append(one)
 
 
-def _launch_for_each_dtype(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> bool:
-    """If a check allows a tensor several dtypes, whatever the key's is, write a launch for each of them."""
-    tensors = [each.tensor if isinstance(each, v.Output) else each for each in arguments]
-    roots = [each.root for each in tensors if isinstance(each, v.Tensor)]
-    free = next((root for root in roots if root.choices), None)
-    if free is None:
-        return False
-    into, choices = host.into, free.choices
-    if choices == host.key_dtypes and host.key is not None:
-        # A kernel for each pair of dtypes would be too many: both must have the same dtype.
-        words = f"{host.function.__name__}: {text_of(free.expr)} must have the dtype of {text_of(host.key.expr)}"
-        same = cpp.Infix("==", scalar_of(free), scalar_of(host.key), type=v.BOOL)
-        into.append(cpp.Run(call("trifold::check", same, host.message_part(words))))
-        free.known, free.choices = host.key_dtypes, ()
-        return False
-    branches: list[list[cpp.Stmt]] = []
-    for dtype in choices:
-        free.choices, free.known = (), (dtype,) * len(host.key_dtypes or (0,))
-        fixed = tuple(_with_dtype(given, tensor) for given, tensor in zip(arguments, tensors, strict=True))
-        host.into = []
-        _launch(host, fixed, keywords, node)
-        branches.append(host.into)
-    free.choices, free.known, host.into = choices, None, into
-    chosen = branches[-1]  # a check allows no other
-    for dtype, body in list(zip(choices, branches, strict=True))[-2::-1]:
-        chosen = [cpp.If(host.dtype_is(free, dtype), body, chosen)]
-    into += chosen
-    return True
+def _free(host: Host, kernel: Any, passed: list[Any], node: ast.Call) -> tuple[dict[str, v.Tensor], list[v.Tensor]]:
+    """The tensors whose checks allow several dtypes, whatever the key's is, by the kernel's parameter; and those that
+    are to be of the key's dtype, since there would be too many kernels, which the binding checks."""
+    free: dict[str, v.Tensor] = {}
+    for name, argument in zip(inspect.signature(kernel.py_func).parameters, passed, strict=False):
+        tensor = _tensor(argument)
+        if tensor is not None and tensor.root.choices and tensor.root not in free.values():
+            free[name] = tensor.root
+    alike: list[v.Tensor] = []
+    if _kernels_for(host, free) > _MOST_INSTANCES:
+        alike = [each for each in free.values() if each.choices == host.key_dtypes]
+        free = {name: each for name, each in free.items() if each not in alike}
+    if _kernels_for(host, free) > _MOST_INSTANCES:
+        raise DraftError(
+            host.place(node),
+            f"{_kernels_for(host, free)} combinations of dtypes of {', '.join(free)}",
+            "check that some of them are of one dtype, or of that of another tensor",
+        )
+    for each in alike:
+        assert host.key is not None
+        words = f"{host.function.__name__}: {text_of(each.expr)} must have the dtype of {text_of(host.key.expr)}"
+        same = cpp.Infix("==", scalar_of(each), scalar_of(host.key), type=v.BOOL)
+        check = cpp.Run(call("trifold::check", same, host.message_part(words)))
+        if check not in host.body:
+            host.into.append(check)
+    return free, alike
 
 
-def _with_dtype(given: Any, tensor: Any) -> Any:
-    """The argument, if its dtype does not depend on what is assumed about another's."""
-    if not isinstance(tensor, v.Tensor):
-        return given
-    fixed = dataclasses.replace(tensor, known=tensor.dtypes, like=None, choices=())
-    return v.Output(fixed) if isinstance(given, v.Output) else fixed
+def _parameter_of(key: v.Tensor | None, kernel: Any, passed: list[Any]) -> str:
+    names = inspect.signature(kernel.py_func).parameters
+    tensors = [_tensor(each) for each in passed]
+    return next((name for name, x in zip(names, tensors, strict=False) if x is not None and x.root is key), "key")
+
+
+def _kernels_for(host: Host, free: dict[str, v.Tensor]) -> int:
+    return math.prod((len(host.key_dtypes), *(len(each.choices) for each in free.values())))
+
+
+def _for_each_combination(host: Host, passed: list[Any], free: list[v.Tensor], alike: list[v.Tensor]) -> list[Any]:
+    """The arguments, with the dtypes of each tensor for each dtype of the key and of the free tensors."""
+    columns: list[list[v.Dtypes | None]] = []
+    for each in alike:
+        each.known = host.key_dtypes
+    tensors = [_tensor(each) for each in passed]
+    for combination in itertools.product(*(each.choices for each in free)):
+        for each, dtype in zip(free, combination, strict=True):
+            each.known = (dtype,) * len(host.key_dtypes)
+        columns.append([None if tensor is None else tensor.dtypes for tensor in tensors])
+    for each in (*free, *alike):
+        each.known = None
+    made: list[Any] = []
+    for argument, tensor, *dtypes in zip(passed, tensors, *columns, strict=True):
+        known = [each for each in dtypes if each is not None]
+        if tensor is not None and len(known) == len(columns):
+            whole = [each if len(each) > 1 else each * len(host.key_dtypes) for each in known]
+            in_turn = tuple(each[n] for n in range(len(host.key_dtypes)) for each in whole)
+            tensor = dataclasses.replace(tensor, known=in_turn, like=None, choices=())
+            argument = v.Output(tensor) if isinstance(argument, v.Output) else tensor
+        made.append(argument)
+    return made
+
+
+def _tensor(argument: Any) -> v.Tensor | None:
+    given = argument.tensor if isinstance(argument, v.Output) else argument
+    return given if isinstance(given, v.Tensor) else None
 
 
 def _launch_elementwise(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:

@@ -80,9 +80,9 @@ def draft_kernels(
     simulated: bool = False,
     ranges: Mapping[str, Interval] | None = None,
 ) -> list[DraftedKernel]:
-    """Write several kernels, each with its argument types, into one text, which all results share. Otherwise as
-    :func:`draft_kernel`."""
-    module = Module(Arithmetic(TypeNames()), 1, simulated)
+    """Write several kernels, each with its argument types, into one text, which all results have. As
+    :func:`draft_kernel` otherwise."""
+    module = Module(Arithmetic(TypeNames()), simulated)
     entries = []
     for kernel, argument_types in kernels:
         function = getattr(kernel, "py_func", kernel)

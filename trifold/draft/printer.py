@@ -101,7 +101,8 @@ class Printer:
                 case cpp.ConstantDefinition(type=kind, name=name, value=value, remark=remark):
                     self._put(f"inline constexpr {kind} {name} = {value};", remark)
                 case cpp.AliasDefinition(name=name, value=value):
-                    self.lines += ["template <class T>", f"using {name} = {value};"]
+                    template = ", ".join(f"class {each}" for each in part.parameters)
+                    self.lines += [f"template <{template}>", f"using {name} = {value};"]
                 case cpp.PairsDefinition(type=kind, name=name, pairs=pairs):
                     values = ", ".join(f"{{{key}, {value}}}" for key, value in pairs)
                     self._put(f"constexpr std::pair<int64_t, {kind}> {name}[] = {{{values}}};")
@@ -167,7 +168,7 @@ class Printer:
                 self._body(body)
                 self.lines.append("});")
             case cpp.Dispatch(function=function, over=over, body=body):
-                self.lines.append(f"{function}({expression(over)}, [&]<class T>() {{")
+                self.lines.append(f"{function}({expression(over)}, [&]<class {node.parameter}>() {{")
                 self._body(body)
                 self.lines.append("});")
             case cpp.ForEach():
