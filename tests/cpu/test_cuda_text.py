@@ -114,7 +114,11 @@ REFUSED = {
         "#include <curand_kernel.h>\n__device__ curandStateSobol32_t s;",
         2,
     ),
-    "<cub/cub.cuh>": ("#include <cub/cub.cuh>", 1),
+    "<thrust/sort.h>": ("#include <thrust/sort.h>", 1),
+    "a part of CUB beyond its collectives of a warp and a block": (
+        "#include <cub/cub.cuh>\nvoid f() {\n  cub::DeviceReduce::Sum(temp, bytes, x, y, n);\n}",
+        3,
+    ),
     "<torch/extension.h>": ("\n#include <torch/extension.h>", 2),
     "cudaGraphAddMemAllocNode": ("void f() {\n  cudaGraphAddMemAllocNode(&node, graph, 0, 0, &params);\n}", 2),
     "this launch cannot be read": ("#define OPEN k<<<1\nvoid f() { OPEN, 2>>>(x); }", 1),

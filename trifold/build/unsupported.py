@@ -61,10 +61,19 @@ FEATURES = (
         "libcu++ (cuda::) beyond atomics, barriers, pipelines and what cuda::ptx has of clusters and copies",
         re.compile(
             r"\bcuda::(?!ptx\b|barrier\b|device\b|thread_scope|\w*pipeline|memcpy_async\b|aligned_size_t\b|std::|"
-            r"(?:atomic|memory_order)\w*\b)"
-            r"|<cuda/(?!ptx>|barrier>|pipeline>|atomic>|std/)"
+            r"maximum\b|minimum\b|(?:atomic|memory_order)\w*\b)"
+            r"|<cuda/(?!ptx>|barrier>|pipeline>|atomic>|functional>|std/)"
         ),
         _GUARD,
+    ),
+    Feature(
+        "a part of CUB beyond its collectives of a warp and a block",
+        re.compile(
+            r"\bcub::(?:Device\w+|Grid\w+|CachingDeviceAllocator|BlockRadixRank\w*|BlockRunLengthDecode|\w+MergeSort|"
+            r"Warp(?:Load|Store|Exchange))\b"
+        ),
+        "write it as a kernel, with CUB's collectives",
+        in_text=True,
     ),
     Feature(
         "a tensor map of im2col",

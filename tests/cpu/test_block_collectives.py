@@ -1,0 +1,96 @@
+"""CUB's collectives on the CPU: all forms, kernels in the manner of public ones, and a mistake in most of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from trifold.cpu import RawKernel
+from trifold.sanitize.program import sanitize
+
+PROGRAMS = Path(__file__).with_name("programs")
+KERNELS = PROGRAMS / "block_collectives.cu"
+LINES = KERNELS.read_text(encoding="utf-8").splitlines()
+MISTAKES = re.findall(r"^  (\w+),", "\n".join(LINES), re.MULTILINE)[:8]
+
+
+def test_every_form_has_the_result_that_cub_documents(capfd: pytest.CaptureFixture[str]) -> None:
+    report = sanitize(PROGRAMS / "collective_forms.cu")
+    assert (report.told, report.exit_status) == ([], 0)
+    assert capfd.readouterr().out == "right\n"
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_right_kernels_are_clean_in_each_order(seed: int, capfd: pytest.CaptureFixture[str]) -> None:
+    report = sanitize(KERNELS, seed=seed)
+    assert (report.told, report.exit_status) == ([], 0)
+    assert capfd.readouterr().out == "done\n"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "mistake", "kinds", "marks"),
+    [
+        ("softmax", "no_barrier", {"race", "uninitialised read"}, {"written", "read"}),
+        ("moments", "no_barrier", {"race"}, {"first", "second"}),
+        ("welford", "early_return", {"uninitialised read"}, {"combined"}),
+        ("arg_max", "in_a_branch", {"barrier divergence"}, {"elsewhere", "first"}),
+        ("running_sum", "no_barrier", {"race"}, {"loads", "scans"}),
+        ("running_sum", "too_many_valid", {"out-of-bounds"}, {"loads"}),
+        ("compact", "no_barrier", {"race"}, {"scans"}),
+        ("sort_pairs", "no_barrier", {"race"}, {"sorts", "exchanges"}),
+        ("sort_bits", "in_two_branches", {"barrier divergence"}, {"one", "other"}),
+        ("histogram", "no_barrier", {"race"}, {"counts", "read"}),
+        ("runs", "no_barrier", {"race"}, {"counted", "risen"}),
+        ("warp_rows", "storage_of_one", {"out-of-bounds"}, {"summed"}),
+        ("short_rows", "storage_of_one", {"race"}, {"sums"}),
+    ],
+)
+@pytest.mark.parametrize("seed", [0, 5])
+def test_a_mistake_is_found_at_the_lines_of_the_kernel(
+    kernel: str, mistake: str, kinds: set[str], marks: set[str], seed: int
+) -> None:
+    report = sanitize(KERNELS, [kernel, str(MISTAKES.index(mistake))], seed=seed)
+    (finding,) = report.errors
+    assert finding.kind in kinds
+    for access in finding.accesses:
+        if Path(access.file) == KERNELS:
+            assert LINES[access.line - 1].split("// ")[-1] in marks, access
+
+
+@pytest.mark.parametrize(
+    ("kernel", "mistake", "says", "mark"),
+    [
+        ("mean_of_some", "too_many_valid", "a BlockReduce of 500 valid items in a block of 96 threads", "first"),
+        ("rotate", "wrong_block", "a BlockShuffle for blocks of 128 threads in a block of 256", "first"),
+    ],
+)
+def test_what_a_block_is_too_small_or_too_large_for(kernel: str, mistake: str, says: str, mark: str) -> None:
+    (problem,) = sanitize(KERNELS, [kernel, str(MISTAKES.index(mistake))]).problems
+    assert says in problem
+    line = re.search(r"block_collectives\.cu:(\d+)$", problem)
+    assert line is not None
+    assert LINES[int(line[1]) - 1].endswith(f"// {mark}")
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_a_raw_kernel_with_a_header_of_one_collective(checks: bool) -> None:
+    mean = RawKernel(
+        """
+#include <cub/block/block_reduce.cuh>
+template <typename T> __global__ void mean(const T* x, T* y, int n) {
+  typedef cub::BlockReduce<T, 256> BlockReduce;
+  __shared__ typename BlockReduce::TempStorage temp_storage;
+  T sum = 0;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) sum += x[blockIdx.x * n + i];
+  sum = BlockReduce(temp_storage).Reduce(sum, cub::Sum(), min(n, blockDim.x));
+  if (threadIdx.x == 0) y[blockIdx.x] = sum / n;
+}""",
+        "mean<float>",
+        checks=checks,
+    )
+    x, y = torch.arange(600.0).reshape(3, 200), torch.zeros(3)
+    mean(3, 256, (x, y, 200))
+    assert torch.equal(y, x.mean(1))

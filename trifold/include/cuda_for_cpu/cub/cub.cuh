@@ -1,0 +1,10 @@
+// CUDA's header of this name, for g++.
+#pragma once
+
+#include <trifold/cpu/cub/block_histogram.h>
+#include <trifold/cpu/cub/block_io.h>
+#include <trifold/cpu/cub/block_neighbours.h>
+#include <trifold/cpu/cub/block_radix_sort.h>
+#include <trifold/cpu/cub/block_reduce.h>
+#include <trifold/cpu/cub/block_scan.h>
+#include <trifold/cpu/cub/warp.h>
