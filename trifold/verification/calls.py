@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import hypothesis
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from trifold.build.paths import gpu_paths
 from trifold.spec import Call, IndexCase, Limits, Spec, TensorCase
+from trifold.spec.case import AnyCase
 
 # Fills whose numbers neither overflow nor vanish. At others, gradients are compared only where the reference is finite.
 ORDINARY = ("exact", "normal", "zero", "tiny")
@@ -23,6 +25,7 @@ _SWEPT_FROM = 5  # examples; with fewer, sizes are not swept: one size and no ta
 _SMALL = 4096  # elements, at most, of a call that replaces a smooth one
 _SMALL_CALLS = 3
 _ABOVE_A_BLOCK = 11  # 2^11 elements are more than a block has threads
+_FEW = 2048  # elements, at most, of a call that the simulator runs in each dtype
 _WARP = 32
 _MOST_WARPS = 7  # full warps, at most, in a call that tests a tail
 _NATIVE_ROWS = range(1025, 4097)
@@ -85,6 +88,18 @@ class CallSource(ABC):
                 yield "edge", call
         if self.device == "cuda" or (self.kind == "port" and gpu_paths()):
             yield from self.gpu_calls()
+
+    def fixed_calls_of_one_dtype(self) -> Iterator[tuple[str, Call]]:
+        """As :meth:`fixed_calls`. In the simulator, of large calls that differ in their floating dtypes alone, one: for
+        checks of accesses, which do not depend on numbers."""
+        large: dict[str, list[tuple[str, Call]]] = {}
+        for name, call in self.fixed_calls():
+            if self.simulated and call.elements > _FEW:
+                large.setdefault(repr(_in_float32(call)), []).append((name, call))
+            else:
+                yield name, call
+        for key, same in large.items():
+            yield same[zlib.crc32(key.encode()) % len(same)]
 
     def gpu_calls(self) -> Iterator[tuple[str, Call]]:
         """The spec's calls for kernels that only a GPU uses, by name."""
@@ -217,3 +232,14 @@ def rows_of(call: Call) -> int:
     """The number of rows of the call's tensor with the most rows."""
     shapes = [case.shape for _, case in call.cases()]
     return max((math.prod(shape[:-1]) for shape in shapes), default=0)
+
+
+def _in_float32(call: Call) -> Call:
+    """The call with one floating dtype and without seeds."""
+
+    def changed(case: AnyCase) -> AnyCase:
+        if not isinstance(case, TensorCase):
+            return case
+        return replace(case, dtype=torch.float32 if case.dtype.is_floating_point else case.dtype, seed=0)
+
+    return replace(call.with_cases(changed), seed=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -270,17 +270,23 @@ class Cell(CallSource):
 
     # ------------------------------------------------------------------------------------------------------ cases
 
-    def for_each_call(self, test: Callable[[Call], None], *, examples: int | None = None, fixed: bool = True) -> None:
+    def for_each_call(
+        self,
+        test: Callable[[Call], None],
+        *,
+        examples: int | None = None,
+        fixed: Iterable[tuple[str, Call]] | None = None,
+    ) -> None:
         """Run ``test`` on the fixed calls and on drawn ones; a failing drawn call is shrunk.
 
         Args:
             examples: the number of drawn calls; None: that of the search.
-            fixed: include the fixed calls.
+            fixed: other named calls in place of :meth:`fixed_calls`.
 
         Raises:
             CheckFailed: ``test`` raised, with the call. The message says so if the failure did not repeat.
         """
-        for name, call in self.fixed_calls() if fixed else ():
+        for name, call in self.fixed_calls() if fixed is None else fixed:
             self.run_case(test, call, name)
         for number in range(self.search.examples if examples is None else examples):
             for call in self._drawn(self.limits, number):

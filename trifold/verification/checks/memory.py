@@ -50,7 +50,7 @@ def _run_guarded(cell: Cell, placement: guard.Mode) -> None:
         _watch(cell, placement, call, lambda: compare(cell, call))
 
     if cell.device == "cpu" or placement == "end":
-        cell.for_each_call(test, examples=min(_CALLS, cell.search.examples))
+        cell.for_each_call(test, examples=min(_CALLS, cell.search.examples), fixed=cell.fixed_calls_of_one_dtype())
         backward = _calls_with_gradients(cell)
     else:  # mapping and filling memory takes time on a GPU: for the second placement, one call per instance is enough
         chosen = launching_calls(cell)

@@ -39,7 +39,7 @@ def _run_recorded(cell: Cell) -> None:
     form = form_with_checks(cell)
 
     def test(call: Call) -> None:
-        run = Recorded.of(cell, call, form, 0)
+        run = Recorded.of(cell, call, form, 0, record=True)
         run.require_written(cell, call)
 
     cell.process.load(build=True, form=form)
@@ -58,7 +58,7 @@ class Recorded:
 
     Attributes:
         outer: the upstream gradients.
-        observed: what the engine reported; with seed 0, also which bytes the kernels wrote.
+        observed: what the engine reported; on request, also which bytes the kernels wrote.
     """
 
     arguments: Arguments
@@ -68,8 +68,8 @@ class Recorded:
     observed: Observations
 
     @classmethod
-    def of(cls, cell: Cell, call: Call, form: str, seed: int) -> Recorded:
-        with cell.process.running(form=form, schedules=(seed, 1), record=seed == 0) as observed:
+    def of(cls, cell: Cell, call: Call, form: str, seed: int, *, record: bool) -> Recorded:
+        with cell.process.running(form=form, schedules=(seed, 1), record=record) as observed:
             arguments = call.arguments(cell.device)
             made = forward(cell, call, cell.implementation.function, arguments)
             outer = made.ones()
