@@ -26,6 +26,7 @@ _SMALL = 4096  # elements, at most, of a call that replaces a smooth one
 _SMALL_CALLS = 3
 _ABOVE_A_BLOCK = 11  # 2^11 elements are more than a block has threads
 _FEW = 2048  # elements, at most, of a call that the simulator runs in each dtype
+_LONG = 18  # from 2^18 elements on, the shape of a call decides whether it takes milliseconds or seconds
 _WARP = 32
 _MOST_WARPS = 7  # full warps, at most, in a call that tests a tail
 _NATIVE_ROWS = range(1025, 4097)
@@ -159,7 +160,12 @@ class CallSource(ABC):
         """
         most = below or (14 if self.simulated else 21)
         for power in range(4, most) if self.search.examples >= _SWEPT_FROM else (_ABOVE_A_BLOCK,):
-            yield from self.drawn_calls(Limits(elements=2 ** (power + 1) - 1, fewest=2**power), 1, salt=power)
+            # Ops on rows may launch a block for each row, of float64 in particular, which takes seconds for many rows;
+            # call_of_rows has calls of many rows.
+            choices = 4 if power >= _LONG else 1
+            limits = Limits(elements=2 ** (power + 1) - 1, fewest=2**power)
+            calls = self.drawn_calls(limits, choices, salt=power)
+            yield min(calls, key=lambda call: (call.dtype == torch.float64, rows_of(call)))
 
     def native_call(self) -> Call | None:
         """A large call for a prototype compiled to native code, preferably of 1,025 to 4,096 rows and of float32.
