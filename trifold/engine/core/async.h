@@ -14,14 +14,14 @@
 #include <utility>
 #include <vector>
 
+#include "../../include/trifold/cpu/instructions.h"
+
 namespace trifold::engine {
 
 struct MBarrier;
 struct Thread;
-enum class Instruction : uint8_t;  // operation_clocks.h
-
-// The operations of a thread that a wait is for: its copies by cp.async, or its bulk operations.
-enum class GroupKind : uint8_t { copies, bulk };
+using host::GroupKind;
+using host::Instruction;
 
 // Operations that a thread has committed together, or is about to commit.
 struct AsyncGroup {

@@ -21,21 +21,13 @@
 #include <utility>
 #include <vector>
 
+#include "../../include/trifold/cpu/instructions.h"
 #include "model.h"
 #include "shadow.h"
 
 namespace trifold::engine {
 
-enum class Instruction : uint8_t {
-  cp_async,
-  cp_async_bulk,
-  cp_reduce_async_bulk,
-  cp_async_bulk_tensor,
-  cp_reduce_async_bulk_tensor,
-  st_async,
-  red_async,
-  memcpy_async,
-};
+using host::Instruction;
 
 std::string_view name(Instruction instruction);  // PTX's or libcu++'s name
 

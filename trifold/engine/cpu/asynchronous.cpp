@@ -21,8 +21,6 @@ using engine::Checker;
 using engine::Operation;
 using engine::Thread;
 
-static_assert(static_cast<int>(Instruction::memcpy_async) == static_cast<int>(engine::Instruction::memcpy_async));
-static_assert(static_cast<int>(GroupKind::bulk) == static_cast<int>(engine::GroupKind::bulk));
 static_assert(global_proxy == 1 << static_cast<int>(engine::Space::global) &&
               shared_proxy == 1 << static_cast<int>(engine::Space::shared));
 
@@ -47,8 +45,8 @@ engine::MBarrier* mbarrier_at(void* barrier, const Block* of, Line line) {
   return nullptr;
 }
 
-engine::Instruction instruction_of(const Asynchronous& asked) {
-  return static_cast<engine::Instruction>(asked.instruction);
+GroupKind kind_of(const Asynchronous& asked) {
+  return is_of_copies(asked.instruction) ? GroupKind::copies : GroupKind::bulk;
 }
 
 // The thread whose next operation may read whole vectors of 16 bytes although it may not read each of their bytes.
@@ -73,7 +71,7 @@ class Check {
 
   bool form() {
     if (asked_.bytes % asked_.unit == 0) return true;
-    odd_size_of_operation(instruction_of(asked_), asked_.bytes, asked_.unit, site_);
+    odd_size_of_operation(asked_.instruction, asked_.bytes, asked_.unit, site_);
     return false;
   }
 
@@ -85,14 +83,14 @@ class Check {
     Region* region = checked_memory->find(address, n);
     if (region == nullptr && neighbours_ && type == AccessType::read) region = without_neighbours(address, n);
     if (region == nullptr) {
-      const auto peer = peer_region_of(instruction_of(asked_), address, n, type, site_);
+      const auto peer = peer_region_of(asked_.instruction, address, n, type, site_);
       region = peer.region;
       owner = peer.block;
       if (region == nullptr) return false;
     }
     const size_t alignment = region->shared ? std::max(asked_.alignment, asked_.shared_alignment) : asked_.alignment;
     if (access.address % alignment != 0) {
-      misaligned_operation(instruction_of(asked_), region, address, alignment, type, site_);
+      misaligned_operation(asked_.instruction, region, address, alignment, type, site_);
       return false;
     }
     if (region->buffer == nullptr) return true;
@@ -137,14 +135,13 @@ class Check {
 // All operations of one kind in a group share a number.
 uint32_t row_of(const Asynchronous& asked, engine::Execution& execution, Thread& thread, engine::Site site) {
   Checker& checker = *thread.block->launch->checker;
-  const auto begin = [&] { return checker.begin_operation(thread, instruction_of(asked), site); };
+  const auto begin = [&] { return checker.begin_operation(thread, asked.instruction, site); };
   if (asked.barrier != nullptr) return begin();
-  const bool bulk = !is_of_copies(asked.instruction);
-  engine::AsyncGroup& group = execution.groups_of(thread, static_cast<engine::GroupKind>(bulk)).open();
-  if (!group.shares_row || group.instruction != instruction_of(asked)) {
+  engine::AsyncGroup& group = execution.groups_of(thread, kind_of(asked)).open();
+  if (!group.shares_row || group.instruction != asked.instruction) {
     group.rows.push_back(begin());
     group.shares_row = true;
-    group.instruction = instruction_of(asked);
+    group.instruction = asked.instruction;
   }
   return group.rows.back();
 }
@@ -177,7 +174,7 @@ void start_one(const Asynchronous& asked, size_t read_bytes, Turn& now, char* to
   operation.read_bytes = static_cast<uint32_t>(read_bytes);
   operation.combine = asked.combine;
   if (asked.from == nullptr) std::memcpy(operation.value.data(), asked.value, sizeof asked.value);
-  operation.kind = static_cast<engine::GroupKind>(!is_of_copies(asked.instruction));
+  operation.kind = kind_of(asked);
   operation.site = site;
   operation.reads_apart = barrier == nullptr && !is_of_copies(asked.instruction);
   now.front->interrupt();  // the thread's own code does not run while the engine copies
@@ -206,7 +203,7 @@ void start_everywhere(const Asynchronous& asked, Line line) {
   const auto blocks = static_cast<uint32_t>(own.cluster->blocks.size());
   if (const uint32_t outside = blocks < 32 ? asked.ranks >> blocks << blocks : 0; outside != 0) {
     if (own.launch->checker == nullptr) stop_launch("a multicast to a rank that no block of the cluster has", line);
-    ranks_outside_cluster(instruction_of(asked), outside, blocks, engine::current->waiting_at);
+    ranks_outside_cluster(asked.instruction, outside, blocks, engine::current->waiting_at);
   }
   for (const Block* const block : own.cluster->blocks) {
     if ((asked.ranks >> block->rank & 1) == 0) continue;
@@ -236,7 +233,7 @@ void allow_neighbours() {
 void commit_group(GroupKind kind, Line line) {
   if (turn != nullptr && turn->plain) return;  // nothing has been started
   Turn& now = come(line);
-  now.front->execution->commit_group(*engine::current, static_cast<engine::GroupKind>(kind));
+  now.front->execution->commit_group(*engine::current, kind);
 }
 
 void wait_for_groups(GroupKind kind, unsigned pending, bool reads_only, Line line) {
@@ -244,7 +241,7 @@ void wait_for_groups(GroupKind kind, unsigned pending, bool reads_only, Line lin
   Turn& now = come(line);
   Thread& thread = *engine::current;
   engine::Execution& execution = *now.front->execution;
-  const engine::GroupWait wait{static_cast<engine::GroupKind>(kind), pending, reads_only};
+  const engine::GroupWait wait{kind, pending, reads_only};
   if (!execution.is_over(thread, wait)) {
     engine::Request& request = thread.request;
     request.operation = static_cast<uint8_t>(Operation::group_wait);
@@ -273,9 +270,9 @@ void prefetch_bulk(const void* from, size_t bytes, Line line) {
   const engine::Site site = engine::current->waiting_at;
   const auto address = reinterpret_cast<uintptr_t>(from);
   if (address % 16 != 0)
-    misaligned_operation(engine::Instruction::cp_async_bulk, checked_memory->find(address, 1), address, 16,
-                         AccessType::read, site);
-  if (bytes % 16 != 0) odd_size_of_operation(engine::Instruction::cp_async_bulk, bytes, 16, site);
+    misaligned_operation(Instruction::cp_async_bulk, checked_memory->find(address, 1), address, 16, AccessType::read,
+                         site);
+  if (bytes % 16 != 0) odd_size_of_operation(Instruction::cp_async_bulk, bytes, 16, site);
 }
 
 }  // namespace trifold::host

@@ -128,7 +128,7 @@ CheckedMemory::OfPeer peer_region_of(engine::Instruction instruction, uintptr_t 
     return target;
   }
   if (is_alive(*target.block)) return target;
-  dead_memory(target, address, usual_element, type, site, name(instruction));
+  dead_memory(target, address, usual_element, type, site, engine::name(instruction));
   return {nullptr, nullptr};
 }
 
@@ -136,7 +136,7 @@ void misaligned_operation(engine::Instruction instruction, const Region* region,
                           AccessType type, engine::Site site) {
   Finding finding = region != nullptr && region->watched() ? start_finding(Kind::misaligned, *region, type, site)
                                                            : start_finding(Kind::misaligned, "", "", type, site);
-  finding.accesses[0].instruction = name(instruction);
+  finding.accesses[0].instruction = engine::name(instruction);
   const uintptr_t begin = region != nullptr ? region->begin : address & ~(alignment - 1);
   engine::describe_misaligned_operation(finding, static_cast<int64_t>(alignment),
                                         static_cast<int64_t>(address - begin));
@@ -145,7 +145,7 @@ void misaligned_operation(engine::Instruction instruction, const Region* region,
 
 void odd_size_of_operation(engine::Instruction instruction, size_t bytes, size_t unit, engine::Site site) {
   Finding finding = start_finding(Kind::misaligned, "", "", AccessType::write, site);
-  finding.accesses[0].instruction = name(instruction);
+  finding.accesses[0].instruction = engine::name(instruction);
   engine::describe_size_of_operation(finding, static_cast<int64_t>(unit), static_cast<int64_t>(bytes));
   end_or_go_on(std::move(finding), site);
 }
@@ -153,7 +153,7 @@ void odd_size_of_operation(engine::Instruction instruction, size_t bytes, size_t
 void ranks_outside_cluster(engine::Instruction instruction, uint32_t ranks, uint32_t blocks, engine::Site site) {
   Finding finding =
       start_finding(Kind::out_of_bounds, std::string(name(engine::Space::shared)), "", AccessType::write, site);
-  finding.accesses[0].instruction = name(instruction);
+  finding.accesses[0].instruction = engine::name(instruction);
   engine::describe_ranks_outside(finding, ranks, blocks);
   end_or_go_on(std::move(finding), site);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <trifold/cpu.h>
+#include <trifold/cpu/instructions.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -10,23 +11,9 @@
 #pragma GCC visibility push(default)
 namespace trifold::host {
 
-// Numbers of engine::Instruction.
-enum class Instruction : uint8_t {
-  cp_async,
-  cp_async_bulk,
-  cp_reduce_async_bulk,
-  cp_async_bulk_tensor,
-  cp_reduce_async_bulk_tensor,
-  st_async,
-  red_async,
-  memcpy_async,
-};
 constexpr bool is_of_copies(Instruction instruction) {
   return instruction == Instruction::cp_async || instruction == Instruction::memcpy_async;
 }
-
-// The kind of a thread's groups: its cp.async, or its bulk operations. The numbers are those of engine::GroupKind.
-enum class GroupKind : uint8_t { copies, bulk };
 
 struct Asynchronous {
   Instruction instruction;
