@@ -6,15 +6,20 @@
 #include <trifold/cpu/program.h>
 #include <trifold/launch.cuh>
 
-#include <functional>
 #include <type_traits>
 
 namespace trifold::host {
 
 // An argument for a reference parameter: the caller's object.
 template <class T>
-std::reference_wrapper<T> by_reference(T& argument) {
-  return argument;
+struct Reference {
+  T& object;
+
+  operator T&() const { return object; }
+};
+template <class T>
+Reference<T> by_reference(T& argument) {
+  return {argument};
 }
 template <class T>
 std::enable_if_t<!std::is_lvalue_reference_v<T>, T> by_reference(T&& argument) {

@@ -24,7 +24,7 @@ inline constexpr unsigned long long cudaGraphInstantiateFlagAutoFreeOnLaunch = 1
 inline constexpr unsigned long long cudaGraphInstantiateFlagUseNodePriority = 8;
 
 struct CUgraphExec_st {
-  std::unique_ptr<CUgraph_st> graph;
+  cudaGraph_t graph;
 };
 using cudaGraphExec_t = CUgraphExec_st*;
 
@@ -40,20 +40,20 @@ class KernelFunction {
   KernelFunction(void (*function)(Params...))
       : code_(reinterpret_cast<const void*>(function)), bind_(bind_to<Params...>) {}
 
-  // The launch with the current values of the arguments; empty: the kernel's type is unknown.
-  std::function<cudaError_t()> bind(const cudaLaunchConfig_t& launch, void** arguments, Line line) const {
+  // The launch with the present values of the arguments; empty: the kernel's type is not known.
+  Work bind(const cudaLaunchConfig_t& launch, void** arguments, Line line) const {
     return bind_ == nullptr ? nullptr : bind_(code_, {&launch, line}, arguments);
   }
 
  private:
-  using Bind = std::function<cudaError_t()> (*)(const void* code, const ConfigurationAt& launch, void** arguments);
+  using Bind = Work (*)(const void* code, const ConfigurationAt& launch, void** arguments);
 
   template <class... Params>
-  static std::function<cudaError_t()> bind_to(const void* code, const ConfigurationAt& launch, void** arguments) {
+  static Work bind_to(const void* code, const ConfigurationAt& launch, void** arguments) {
     Kernel kernel{};
     if (!describe(launch, code, kernel)) return nullptr;
     const auto function = reinterpret_cast<void (*)(Params...)>(const_cast<void*>(code));
-    return [&]<size_t... i>(std::index_sequence<i...>) -> std::function<cudaError_t()> {
+    return [&]<size_t... i>(std::index_sequence<i...>) -> Work {
       const std::tuple<remove_cvref_t<Params>...> values(*static_cast<remove_cvref_t<Params>*>(arguments[i])...);
       return
           [=, line = launch.line] { return run_function<Params...>(kernel, function, line, std::get<i>(values)...); };
@@ -86,8 +86,6 @@ struct cudaHostNodeParams {
 
 namespace trifold::host {
 
-using Work = std::function<cudaError_t()>;
-
 inline Work work_of(const cudaKernelNodeParams& kernel, Line line) {
   const cudaLaunchConfig_t launch{kernel.gridDim, kernel.blockDim, kernel.sharedMemBytes, nullptr, nullptr, 0};
   Work work = kernel.func.bind(launch, kernel.kernelParams, line);
@@ -104,16 +102,14 @@ inline Work work_of(const cudaMemsetParams& filled, Line line) {
     auto* const to = static_cast<char*>(filled.dst);
     if (filled.elementSize == 1)
       return fill_rows(to, static_cast<int>(filled.value), {filled.pitch, filled.width, filled.height}, line);
-    const std::vector<uint32_t> words(filled.width, filled.value);
-    const std::vector<uint16_t> halves(filled.width, static_cast<uint16_t>(filled.value));
-    const void* const row = filled.elementSize == 4 ? static_cast<const void*>(words.data()) : halves.data();
     const size_t bytes = filled.width * filled.elementSize;
-    for (size_t i = 0; i < filled.height; ++i)
-      if (const cudaError_t error =
-              copy_rows(to + i * filled.pitch, bytes, row, {bytes, bytes, 1}, cudaMemcpyHostToDevice, line);
-          error != cudaSuccess)
-        return error;
-    return cudaSuccess;
+    auto* const row = static_cast<char*>(malloc(bytes));
+    for (size_t i = 0; i < bytes; ++i) row[i] = static_cast<char>(filled.value >> 8 * (i % filled.elementSize));
+    cudaError_t error = cudaSuccess;
+    for (size_t i = 0; i < filled.height && error == cudaSuccess; ++i)
+      error = copy_rows(to + i * filled.pitch, bytes, row, {bytes, bytes, 1}, cudaMemcpyHostToDevice, line);
+    free(row);
+    return error;
   };
 }
 inline Work work_of(const cudaHostNodeParams& called, Line) {
@@ -127,23 +123,36 @@ inline Work copying(void* to, const void* from, size_t bytes, cudaMemcpyKind kin
 }
 
 inline cudaError_t add_node(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count,
-                            cudaGraphNodeType type, Work work) {
+                            cudaGraphNodeType type, const Work& work) {
   if (graph == nullptr || node == nullptr || !work) return check(false);
-  *node = graph->add(type, std::vector<cudaGraphNode_t>(after, after + count), std::move(work));
+  *node = add_node(graph, type, {after, count}, work);
   return cudaSuccess;
 }
-// Replaces the work of the node of an executable graph that was made from a graph's node.
-inline cudaError_t replace_work(cudaGraphExec_t exec, cudaGraphNode_t node, Work work) {
-  const cudaGraphNode_t found = exec == nullptr ? nullptr : exec->graph->copy_of(node);
+// Gives the node of an executable graph that a graph's node became other work.
+inline cudaError_t replace_work(cudaGraphExec_t exec, cudaGraphNode_t node, const Work& work) {
+  const cudaGraphNode_t found = exec == nullptr ? nullptr : copy_of_node(exec->graph, node);
   if (found == nullptr || !work) return check(false);
-  found->run = std::move(work);
+  set_work(found, work);
   return cudaSuccess;
 }
-inline cudaError_t give_nodes(const std::vector<cudaGraphNode_t>& found, cudaGraphNode_t* nodes, size_t* count) {
-  if (nodes != nullptr) std::copy_n(found.begin(), std::min(*count, found.size()), nodes);
-  *count = found.size();
+// nodes null: only their count.
+inline cudaError_t give_nodes(const CUgraph_st* graph, bool roots, cudaGraphNode_t* nodes, size_t* count) {
+  *count = nodes_of_graph(graph, roots, nodes, nodes == nullptr ? 0 : *count);
   return cudaSuccess;
 }
+// A graph as the work of another one's node, which keeps a copy.
+class GraphWork {
+ public:
+  explicit GraphWork(const CUgraph_st* graph) : graph_(copy_graph(graph)) {}
+  GraphWork(const GraphWork& other) : GraphWork(other.graph_) {}
+  GraphWork& operator=(const GraphWork&) = delete;
+  ~GraphWork() { delete_graph(graph_); }
+
+  int operator()() const { return run_graph(graph_); }
+
+ private:
+  cudaGraph_t graph_;
+};
 
 }  // namespace trifold::host
 
@@ -155,77 +164,68 @@ inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCapture
   if (!is_own(stream))
     return to_cuda(refuse_call("cudaStreamBeginCapture of the default stream: create one",
                                static_cast<Error>(cudaErrorStreamCaptureUnsupported), line));
-  if (stream->capture != nullptr)
+  if (is_captured(stream))
     return to_cuda(refuse_call("cudaStreamBeginCapture of a stream that is captured",
                                static_cast<Error>(cudaErrorIllegalState), line));
-  captures.push_back(std::make_shared<Capture>(Capture{.origin = stream, .mode = mode}));
-  join_capture(stream, captures.back());
+  begin_capture(stream, stream->blocking, mode);
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph, trifold::host::Line line = {}) {
   using namespace trifold::host;
   *graph = nullptr;
-  Capture* const capture = capture_of(stream);
-  if (capture == nullptr || capture->origin != stream)
-    return spoil_captures("cudaStreamEndCapture of a stream in which no capture began",
-                          capture == nullptr ? cudaErrorIllegalState : cudaErrorStreamCaptureUnmatched, line);
-  const std::shared_ptr<Capture> ended = stream->capture;
-  const std::vector<cudaGraphNode_t> last = end_capture(ended);
-  if (!ended->valid) return to_cuda(set_error(static_cast<Error>(cudaErrorStreamCaptureInvalidated)));
-  for (const auto& node : ended->graph.nodes)
-    if (!ended->graph.is_needed(node.get()) && std::find(last.begin(), last.end(), node.get()) == last.end())
-      return to_cuda(
-          refuse_call("cudaStreamEndCapture: another stream of the capture has work that this one has not "
-                      "waited for: record an event there, and cudaStreamWaitEvent for it here",
-                      static_cast<Error>(cudaErrorStreamCaptureUnjoined), line));
-  *graph = new CUgraph_st(std::move(ended->graph));
-  return cudaSuccess;
+  switch (end_capture(stream, graph)) {
+    case CaptureEnd::done: return cudaSuccess;
+    case CaptureEnd::not_captured:
+    case CaptureEnd::other_stream: {
+      const cudaError_t error = is_captured(stream) ? cudaErrorStreamCaptureUnmatched : cudaErrorIllegalState;
+      return spoil_captures("cudaStreamEndCapture of a stream in which no capture began", error, line);
+    }
+    case CaptureEnd::invalid: return to_cuda(set_error(static_cast<Error>(cudaErrorStreamCaptureInvalidated)));
+    case CaptureEnd::unjoined: break;
+  }
+  return to_cuda(
+      refuse_call("cudaStreamEndCapture: another stream of the capture has work that this one has not "
+                  "waited for: record an event there, and cudaStreamWaitEvent for it here",
+                  static_cast<Error>(cudaErrorStreamCaptureUnjoined), line));
 }
 inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  const trifold::host::Capture* const capture = trifold::host::capture_of(stream);
-  *status = capture == nullptr ? cudaStreamCaptureStatusNone
-            : capture->valid   ? cudaStreamCaptureStatusActive
-                               : cudaStreamCaptureStatusInvalidated;
+  const bool own = trifold::host::is_own(stream);
+  *status = own ? static_cast<cudaStreamCaptureStatus>(trifold::host::is_captured(static_cast<const void*>(stream)))
+                : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
 
 // ---------------------------------------------------------------------------------------------------- graphs
 
 inline cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned) {
-  *graph = new CUgraph_st;
+  *graph = trifold::host::make_graph();
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  delete graph;
+  trifold::host::delete_graph(graph);
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
-  *clone = graph->copy().release();
+  *clone = trifold::host::copy_graph(graph);
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphNodeFindInClone(cudaGraphNode_t* node, cudaGraphNode_t original, cudaGraph_t clone) {
-  *node = clone->copy_of(original);
+  *node = trifold::host::copy_of_node(clone, original);
   return trifold::host::check(*node != nullptr);
 }
-// nodes null: returns only their count.
 inline cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
-  std::vector<cudaGraphNode_t> found;
-  for (const auto& node : graph->nodes) found.push_back(node.get());
-  return trifold::host::give_nodes(found, nodes, count);
+  return trifold::host::give_nodes(graph, false, nodes, count);
 }
 inline cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
-  std::vector<cudaGraphNode_t> found;
-  for (const auto& node : graph->nodes)
-    if (node->after.empty()) found.push_back(node.get());
-  return trifold::host::give_nodes(found, nodes, count);
+  return trifold::host::give_nodes(graph, true, nodes, count);
 }
 inline cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
-  *type = node->type;
+  *type = static_cast<cudaGraphNodeType>(trifold::host::type_of_node(node));
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
                                             size_t count) {
-  for (size_t i = 0; i < count; ++i) to[i]->after.push_back(from[i]);
+  for (size_t i = 0; i < count; ++i) trifold::host::add_dependency(from[i], to[i]);
   return cudaSuccess;
 }
 // CUDA 13's form; edges have no data here.
@@ -269,9 +269,7 @@ inline cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t grap
 // The child is copied.
 inline cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
                                               size_t count, cudaGraph_t child) {
-  const std::shared_ptr<CUgraph_st> copy = child->copy();
-  return trifold::host::add_node(node, graph, after, count, cudaGraphNodeTypeGraph,
-                                 [=] { return trifold::host::run_graph(*copy); });
+  return trifold::host::add_node(node, graph, after, count, cudaGraphNodeTypeGraph, trifold::host::GraphWork(child));
 }
 
 // ---------------------------------------------------------------------------------------------------- execution
@@ -281,10 +279,10 @@ inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph
   using namespace trifold::host;
   *exec = nullptr;
   if (graph == nullptr) return check(false);
-  if (graph->order([](size_t) { return size_t{0}; }).size() < graph->nodes.size())
+  if (is_circular(graph))
     return to_cuda(refuse_call("cudaGraphInstantiate: nodes of the graph depend on each other in a circle",
                                Error::invalid_value, line));
-  *exec = new CUgraphExec_st{graph->copy()};
+  *exec = new CUgraphExec_st{copy_graph(graph)};
   return cudaSuccess;
 }
 // The form before CUDA 12.
@@ -297,6 +295,7 @@ inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGrap
   return cudaGraphInstantiate(exec, graph, 0, line);
 }
 inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  if (exec != nullptr) trifold::host::delete_graph(exec->graph);
   delete exec;
   return cudaSuccess;
 }
@@ -306,11 +305,10 @@ inline cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t) {
 // In a captured stream, the graph becomes a node of the captured one.
 inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream, trifold::host::Line line = {}) {
   if (exec == nullptr) return trifold::host::check(false);
-  if (trifold::host::capture_of(stream) == nullptr)
-    return trifold::host::enqueue(stream, cudaGraphNodeTypeGraph, line,
-                                  [=] { return trifold::host::run_graph(*exec->graph); });
-  const std::shared_ptr<CUgraph_st> copy = exec->graph->copy();
-  return trifold::host::enqueue(stream, cudaGraphNodeTypeGraph, line, [=] { return trifold::host::run_graph(*copy); });
+  const auto run = [=] { return trifold::host::run_graph(exec->graph); };
+  if (!trifold::host::is_captured(stream)) return trifold::host::enqueue(stream, cudaGraphNodeTypeGraph, line, run);
+  trifold::host::record_work(stream, cudaGraphNodeTypeGraph, trifold::host::GraphWork(exec->graph));
+  return cudaSuccess;
 }
 
 inline cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
@@ -336,19 +334,20 @@ inline cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, cudaGrap
 }
 inline cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* kernel,
                                                 trifold::host::Line line = {}) {
-  trifold::host::Work work = trifold::host::work_of(*kernel, line);
+  const trifold::host::Work work = trifold::host::work_of(*kernel, line);
   if (!work) return cudaErrorNotSupported;
-  node->run = std::move(work);
+  trifold::host::set_work(node, work);
   return cudaSuccess;
 }
 // Replaces the work by that of a graph of the same shape.
 inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* result) {
-  const auto& [own, other] = std::tie(exec->graph->nodes, graph->nodes);
+  using namespace trifold::host;
   *result = {cudaGraphExecUpdateSuccess, nullptr, nullptr};
-  for (size_t i = 0; i < other.size() && own.size() == other.size(); ++i)
-    if (own[i]->type != other[i]->type) *result = {cudaGraphExecUpdateErrorNodeTypeChanged, other[i].get(), nullptr};
-  if (!exec->graph->has_shape_of(*graph)) result->result = cudaGraphExecUpdateErrorTopologyChanged;
+  if (const cudaGraphNode_t node = node_of_other_type(exec->graph, graph))
+    *result = {cudaGraphExecUpdateErrorNodeTypeChanged, node, nullptr};
+  if (!have_same_shape(exec->graph, graph)) result->result = cudaGraphExecUpdateErrorTopologyChanged;
   if (result->result != cudaGraphExecUpdateSuccess) return cudaErrorGraphExecUpdateFailure;
-  exec->graph = graph->copy();
+  delete_graph(exec->graph);
+  exec->graph = copy_graph(graph);
   return cudaSuccess;
 }

@@ -30,13 +30,13 @@ inline cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
 inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   using namespace trifold::host;
   if (!is_own(stream)) return check(false);
-  captured_streams.erase(std::remove(captured_streams.begin(), captured_streams.end(), stream), captured_streams.end());
+  forget_captured(stream);
   delete stream;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream, trifold::host::Line line = {}) {
   using namespace trifold::host;
-  if (capture_of(stream) != nullptr)
+  if (is_captured(stream))
     return spoil_captures("a stream is waited for while it is captured", cudaErrorStreamCaptureUnsupported, line);
   return to_cuda(synchronise());
 }
@@ -47,7 +47,7 @@ inline cudaError_t cudaStreamQuery(cudaStream_t stream, trifold::host::Line line
 inline cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned,
                                          trifold::host::Line line = {}) {
   using namespace trifold::host;
-  if (capture_of(stream) != nullptr)
+  if (is_captured(stream))
     return spoil_captures("cudaStreamAddCallback in a stream that is captured (cudaLaunchHostFunc is allowed)",
                           cudaErrorStreamCaptureUnsupported, line);
   callback(stream, to_cuda(synchronise()), data);
@@ -65,14 +65,14 @@ inline cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function
 template <class T>
 cudaError_t cudaMallocAsync(T** pointer, size_t bytes, cudaStream_t stream, trifold::host::Line line = {}) {
   using namespace trifold::host;
-  if (capture_of(stream) != nullptr)
+  if (is_captured(stream))
     return spoil_captures("cudaMallocAsync in a stream that is captured is not there on the CPU: allocate before",
                           cudaErrorNotSupported, line);
   return to_cuda(allocate(reinterpret_cast<void**>(pointer), bytes, MemoryKind::device, line));
 }
 inline cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream, trifold::host::Line line = {}) {
   using namespace trifold::host;
-  if (capture_of(stream) != nullptr)
+  if (is_captured(stream))
     return spoil_captures("cudaFreeAsync in a stream that is captured is not there on the CPU: free after the launch",
                           cudaErrorNotSupported, line);
   return cudaFree(pointer, line);
@@ -86,17 +86,13 @@ inline cudaError_t cudaEventCreate(cudaEvent_t* event, unsigned flags = cudaEven
   return cudaEventCreateWithFlags(event, flags);
 }
 inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  trifold::host::forget_captured(event);
   delete event;
   return cudaSuccess;
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr) {
   if (event == nullptr) return trifold::host::check(false);
-  if (trifold::host::capture_of(stream) != nullptr) {
-    event->capture = stream->capture;
-    event->last = stream->last;
-    return cudaSuccess;
-  }
-  event->capture.reset();
+  trifold::host::record_event(event, stream);
   event->recorded = std::chrono::steady_clock::now();
   return cudaSuccess;
 }
@@ -107,28 +103,24 @@ inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
                                        trifold::host::Line line = {}) {
   using namespace trifold::host;
   if (event == nullptr) return check(false);
-  const Capture* const own = capture_of(stream);
-  // After the end of a capture, its graph belongs to the program.
-  const bool captured = std::find(captures.begin(), captures.end(), event->capture) != captures.end();
-  if (own == nullptr && !captured) return cudaSuccess;
-  if (!captured)
-    return spoil_captures("a stream that is captured waits for an event that was recorded outside the capture",
-                          cudaErrorStreamCaptureIsolation, line);
-  if (!is_own(stream))
-    return spoil_captures("the default stream waits for an event that was recorded in a capture",
-                          cudaErrorStreamCaptureImplicit, line);
-  if (own != nullptr && own != event->capture.get())
-    return spoil_captures("a stream that is captured waits for an event of another capture",
-                          cudaErrorStreamCaptureMerge, line);
-  if (own == nullptr) join_capture(stream, event->capture);
-  for (const cudaGraphNode_t node : event->last)
-    if (std::find(stream->last.begin(), stream->last.end(), node) == stream->last.end()) stream->last.push_back(node);
+  switch (wait_for_event(stream, is_own(stream), event)) {
+    case CaptureWait::done: break;
+    case CaptureWait::outside:
+      return spoil_captures("a stream that is captured waits for an event that was recorded outside the capture",
+                            cudaErrorStreamCaptureIsolation, line);
+    case CaptureWait::default_stream:
+      return spoil_captures("the default stream waits for an event that was recorded in a capture",
+                            cudaErrorStreamCaptureImplicit, line);
+    case CaptureWait::other_capture:
+      return spoil_captures("a stream that is captured waits for an event of another capture",
+                            cudaErrorStreamCaptureMerge, line);
+  }
   return cudaSuccess;
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event, trifold::host::Line line = {}) {
   using namespace trifold::host;
   if (event == nullptr) return check(false);
-  if (event->capture != nullptr)
+  if (was_captured(event))
     return spoil_captures("an event that was recorded in a capture is waited for on the host", cudaErrorCapturedEvent,
                           line);
   return to_cuda(synchronise());

@@ -5,8 +5,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <memory>
-#include <vector>
 
 enum cudaError {
   cudaSuccess = 0,
@@ -195,17 +193,8 @@ enum cudaSharedMemConfig {
   cudaSharedMemBankSizeEightByte,
 };
 
-// Part of captures (captures.h).
-struct CUgraphNode_st;
-namespace trifold::host {
-struct Capture;
-}
-
-// `last`: for a captured stream, the nodes on which its next operation depends.
 struct CUstream_st {
-  bool blocking = true;  // synchronises with the default stream
-  std::shared_ptr<trifold::host::Capture> capture{};
-  std::vector<CUgraphNode_st*> last{};
+  bool blocking = true;  // it waits for the default stream, and that for it
 };
 using cudaStream_t = CUstream_st*;
 inline const auto cudaStreamLegacy = reinterpret_cast<cudaStream_t>(1);
@@ -214,8 +203,6 @@ using cudaStreamCallback_t = void (*)(cudaStream_t stream, cudaError_t status, v
 using cudaHostFn_t = void (*)(void* data);
 struct CUevent_st {
   std::chrono::steady_clock::time_point recorded{};
-  std::shared_ptr<trifold::host::Capture> capture{};  // the capture in which it was recorded, after `last`
-  std::vector<CUgraphNode_st*> last{};
 };
 using cudaEvent_t = CUevent_st*;
 
