@@ -78,10 +78,8 @@ __global__ void parent_kernel(float* y) {
         ("float v = tex2DLod<float>(t, x, y, 0);", "a texture"),
         ("surf2Dwrite(v, s, x, y);", "a surface"),
         ("__nv_fp8_e4m3 x;", "an 8-bit or smaller float"),
-        (
-            "cuda::counting_semaphore<cuda::thread_scope_device, 4> s;",
-            "libcu++ (cuda::) beyond atomics, barriers, pipelines and what cuda::ptx has of clusters and copies",
-        ),
+        ("cuda::stream_ref s(stream);", "a part of libcu++ (cuda::) that docs/ports-on-the-cpu.md does not list"),
+        ("cuda::binary_semaphore<cuda::thread_scope_device> s(1);", None),
         ("curandGenerateUniform(generator, x, n);", "cuRAND's host API"),
         ("__shared__ curandStateMtgp32 state;", "a generator of cuRAND's quasi-random numbers or its Mersenne twister"),
         ("curand_init(seed, i, 0, &state);", None),

@@ -58,11 +58,11 @@ FEATURES = (
     ),
     Feature("an 8-bit or smaller float", re.compile(r"\b__nv_fp[468]\w*|<cuda_fp[468]\.h>"), _GUARD),
     Feature(
-        "libcu++ (cuda::) beyond atomics, barriers, pipelines and what cuda::ptx has of clusters and copies",
+        "a part of libcu++ (cuda::) that docs/ports-on-the-cpu.md does not list",
         re.compile(
             r"\bcuda::(?!ptx\b|barrier\b|device\b|thread_scope|\w*pipeline|memcpy_async\b|aligned_size_t\b|std::|"
-            r"maximum\b|minimum\b|(?:atomic|memory_order)\w*\b)"
-            r"|<cuda/(?!ptx>|barrier>|pipeline>|atomic>|functional>|std/)"
+            r"maximum\b|minimum\b|latch\b|\w+_semaphore\b|(?:atomic|memory_order)\w*\b)"
+            r"|<cuda/(?!ptx>|barrier>|pipeline>|atomic>|functional>|latch>|semaphore>|std/)"
         ),
         _GUARD,
     ),

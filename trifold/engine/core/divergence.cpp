@@ -45,6 +45,9 @@ const MBarrierWait& wait_of(const Thread& thread) {
 // "wait in syncthreads()", "poll memory"; for one thread "waits", "polls".
 std::string activity(const Thread& thread, bool one, const std::string& barrier = {}) {
   const Operation operation = operation_of(thread);
+  if (operation == Operation::named_barrier && thread.request.lane >= named_barriers)
+    return std::string(one ? "waits" : "wait") + " in sync() of a tile of " + std::to_string(thread.request.clamp) +
+           " threads";
   if (operation == Operation::poll) return one ? "polls memory" : "poll memory";
   std::string text = (one ? "waits in " : "wait in ") + std::string(name(operation));
   if (operation == Operation::mbarrier_wait)

@@ -7,11 +7,24 @@
 
 namespace trifold::engine {
 
+namespace {
+
+// Numbers after those of PTX, for the cooperative groups of several warps that a block of 1024 threads has at most: 16
+// of 64 threads, 8 of 128, and so on (trifold/cpu/tiles.h).
+constexpr uint32_t barriers_of_tiles = 31;
+
+std::string named(uint32_t number, uint32_t threads) {
+  return number < named_barriers ? "barrier " + std::to_string(number)
+                                 : "the barrier of a tile of " + std::to_string(threads) + " threads";
+}
+
+}  // namespace
+
 // The request's lane and clamp are its number and thread count.
 void Execution::arrive_at_named_barrier(Thread& thread) {
   Block& block = *thread.block;
   const Request& request = thread.request;
-  if (block.named.empty()) block.named.resize(named_barriers);
+  if (block.named.empty()) block.named.resize(named_barriers + barriers_of_tiles);
   NamedBarrier& barrier = block.named[request.lane];
   if (barrier.arrived == 0) {
     barrier.threads = request.clamp;
@@ -67,7 +80,7 @@ void Execution::stuck_at_named_barriers(const Block& block) {
   for (uint32_t number = 0; number < block.named.size(); ++number) {
     const NamedBarrier& barrier = block.named[number];
     if (barrier.waiting.empty()) continue;
-    found.message += "\n  barrier " + std::to_string(number) + " waits for " + std::to_string(barrier.threads) +
+    found.message += "\n  " + named(number, barrier.threads) + " waits for " + std::to_string(barrier.threads) +
                      " threads, and " + std::to_string(barrier.arrived) + (barrier.arrived == 1 ? " has" : " have") +
                      " come";
   }

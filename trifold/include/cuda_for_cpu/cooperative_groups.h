@@ -1,4 +1,4 @@
 // CUDA's header of this name, for g++.
 #pragma once
 
-#include <trifold/cpu/groups.h>
+#include <trifold/cpu/tiles.h>

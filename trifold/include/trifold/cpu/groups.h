@@ -93,7 +93,7 @@ class thread_block {
 inline thread_block this_thread_block() {
   return {};
 }
-// For tiles of more than a warp, which the CPU does not support; smaller tiles need no memory.
+// For tiles of several warps, which have memory of their own here (tiles.h).
 template <unsigned most_threads = 1024>
 struct block_tile_memory {};
 template <unsigned most_threads>
@@ -103,8 +103,7 @@ thread_block this_thread_block(block_tile_memory<most_threads>&) {
 
 template <unsigned Size, class Parent = void>
 class thread_block_tile : public details::Lanes {
-  static_assert(Size >= 1 && Size <= 32 && (Size & (Size - 1)) == 0,
-                "on the CPU a tile has 1, 2, 4, 8, 16 or 32 threads, all of one warp");
+  static_assert(Size >= 1 && Size <= 32 && (Size & (Size - 1)) == 0, "a tile has a power of two of threads");
 
  public:
   thread_block_tile(unsigned rank, unsigned count)
