@@ -106,6 +106,31 @@ def of_many(x: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return y
 """
 
+NAMED = """
+TILE = 16, 8
+ITEMS = 4
+_STEP = 0.5
+MOST = 2**40
+ELSEWHERE = 7
+
+@cuda.jit
+def named_kernel(x, y, step, n):
+    i = cuda.grid(1)
+    ELSEWHERE = i * TILE[1]
+    for place in TILE:
+        ELSEWHERE += place
+    if ELSEWHERE < n * ITEMS:
+        y[i] = x[i] * step
+
+def named(x: Tensor, n: int) -> Tensor:
+    if x.dtype != torch.float32:
+        raise RuntimeError(f"named: {ITEMS}")
+    y = x.new_empty(x.numel())
+    blocks = -(-n // (TILE[0] * ITEMS)), ITEMS
+    launch(named_kernel, blocks, x.reshape(-1), output(y), _STEP, min(n, MOST), block=TILE)
+    return y
+"""
+
 WORDS = """
 def words(x: Tensor, low: float, up: bool) -> Tensor:
     if x.dtype != torch.float32:
@@ -228,6 +253,20 @@ DRAFTED = {
             "trifold::dispatch_dtypes<float, __half, int, int16_t>(x.scalar_type(), [&]<class T>() {",
             "trifold::mutable_data<wide_t<T>>(wide)",
             "using y2_t = std::conditional_t<std::is_same_v<T, float> || std::is_same_v<T, int16_t>, float, int>;",
+        ],
+    ),
+    "named": (
+        NAMED,
+        "",
+        [
+            "inline constexpr int TILE_1 = 8;",
+            "for (const int place : {16, 8}) ELSEWHERE += place;",
+            "if (ELSEWHERE < n * ITEMS)",
+            "constexpr double STEP = 0.5;",
+            "constexpr int64_t MOST = 0x10000000000;",
+            '"named: 4"',
+            "trifold::ceil_div(n, TILE_0 * ITEMS)",
+            "dim3(static_cast<unsigned>(blocks_0), ITEMS), dim3(TILE_0, TILE_1)",
         ],
     ),
     # A dtype that does not follow from another one's is a parameter of the template.

@@ -15,7 +15,7 @@ from numba import types
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.arithmetic import Arithmetic
-from trifold.draft.functions import Module, Written
+from trifold.draft.functions import Module, Written, constant_definitions
 from trifold.draft.host import Host, Launch
 from trifold.draft.host_conditions import call, scalar_of, text_of
 from trifold.draft.infer import Analysis
@@ -75,16 +75,18 @@ def draft_op(module: ModuleType, op: str) -> DraftedOp:
     hosts: list[Host] = []
     known: dict[str, v.Tensor] = {}
     tables: dict[str, cpp.PairsDefinition] = {}
+    constants: dict[str, tuple[int | float, types.Type]] = {}
     for function in functions:
-        hosts.append(Host(function, known, tables))
+        hosts.append(Host(function, known, tables, constants))
         known = {**hosts[-1].known_by_name(), **known}
-    drafts = _Kernels(hosts)
+    drafts = _Kernels(hosts, constants)
     for host in hosts:
         for launch in host.launches:
             launch.written = drafts.launch(host, launch)
     drafts.qualify()
     header = file_of(drafts.module, [f"{op}: {_summary(module, op)}"])
-    return DraftedOp(header, _binding(op, hosts, tables))
+    own = [each for each in constant_definitions(constants) if f" {each.name} = " not in header]
+    return DraftedOp(header, _binding(op, hosts, own, tables))
 
 
 def _summary(module: ModuleType, op: str) -> str:
@@ -94,7 +96,7 @@ def _summary(module: ModuleType, op: str) -> str:
 class _Kernels:
     """All kernels that an op's launch functions launch, each written once for each combination of argument types."""
 
-    def __init__(self, hosts: Sequence[Host]) -> None:
+    def __init__(self, hosts: Sequence[Host], constants: dict[str, tuple[int | float, types.Type]]) -> None:
         varying = [host for host in hosts if any(self._varies(each) for each in host.launches)]
         #: Of the launches for one dtype: what they call, others may call for several.
         self.key: v.Dtypes = varying[0].key_dtypes if varying else (torch.float32,)
@@ -108,6 +110,7 @@ class _Kernels:
                     if isinstance(tensor, v.Tensor) and tensor.dtypes is not None:
                         names.name_elements(tensor.dtypes, array)
         self.module = Module(Arithmetic(TypeNames(self.key)))
+        self.module.constants.update(constants)
         ranges: dict[_Instance, dict[int, Interval | None]] = {}
         for host in hosts:
             for launch in host.launches:
@@ -321,7 +324,8 @@ def _both(a: Interval | None, b: Interval | None) -> Interval | None:
 
 
 def _extent(numbers: tuple[v.Number, ...]) -> cpp.Expr:
-    parts = tuple(n.expr if isinstance(n.expr, cpp.Literal) else cpp.Cast("unsigned", n.expr) for n in numbers)
+    known = [n.interval is not None and n.interval[0] == n.interval[1] for n in numbers]
+    parts = tuple(n.expr if own else cpp.Cast("unsigned", n.expr) for n, own in zip(numbers, known, strict=True))
     return cpp.CallTo("dim3", parts)
 
 
@@ -346,14 +350,19 @@ def _without_scope(body: list[cpp.Stmt]) -> list[cpp.Stmt]:
     return body[0].body if len(body) == 1 and isinstance(body[0], cpp.Scope) else body
 
 
-def _binding(op: str, hosts: Sequence[Host], tables: dict[str, cpp.PairsDefinition]) -> str:
-    parts: list[Any] = list(tables.values())
+def _binding(
+    op: str,
+    hosts: Sequence[Host],
+    constants: list[cpp.ConstantDefinition],
+    tables: dict[str, cpp.PairsDefinition],
+) -> str:
+    parts: list[Any] = [*constants, *tables.values()]
     for host in hosts:
         parameters = [cpp.Parameter(kind, name) for kind, name in host.parameters]
         name = host.function.__name__
         parts.append(cpp.Function([], "", "", host.result, name, parameters, _resolved(host.body), host.frames[0][0]))
     text = print_file(cpp.File([], [], parts, once=False), line_directives=True)
-    body = "\n".join(line for line in text.splitlines() if not line.startswith("#line"))
+    body = "\n".join(line.removeprefix("inline ") for line in text.splitlines() if not line.startswith("#line"))
     registered = "\n".join(f'trifold::implement<&{h.function.__name__}>(m, "{h.function.__name__}");' for h in hosts)
     return formatted(
         f"""#include <trifold/launch_functions.h>

@@ -17,7 +17,7 @@ from trifold.draft import tree as t
 from trifold.draft.folding import BINARY, COMPARE, UNARY, folded, truth
 from trifold.draft.loops import Loops
 from trifold.draft.refusal import DraftError, Place
-from trifold.draft.source import Source
+from trifold.draft.source import Source, is_short_row
 
 METHODS = {"conjugate": oracle.conjugate, "sync": oracle.sync}
 INDEX_STUBS = (cuda.threadIdx, cuda.blockIdx, cuda.blockDim, cuda.gridDim)
@@ -373,11 +373,11 @@ class Builder(Loops):
             return t.Table(place, value, name)
         if isinstance(value, tuple) and value:
             fields: tuple[str, ...] = getattr(value, "_fields", ())  # of a named tuple
-            names = [f"{name}_{field}" for field in fields] or [""] * len(value)
+            named = bool(fields) or is_short_row(value)
+            names = [f"{name}_{field}" for field in fields or range(len(value))]
             elements = [self._known(each, own, place) for each, own in zip(value, names, strict=True)]
             if all(isinstance(each, (t.Constant, t.TupleOf)) for each in elements):
-                made = elements if fields else [_unnamed(each) for each in elements]
-                return t.TupleOf(place, made, name, fields)
+                return t.TupleOf(place, elements if named else [t.unnamed(each) for each in elements], name, fields)
         return t.Known(place, value)
 
     def _member(self, member: enum.Enum, place: Place) -> t.Expr:
@@ -393,12 +393,6 @@ def _number_of(text: str, place: Place) -> float:
         return float(text)
     except ValueError:
         raise DraftError(place, f"{text!r} is no number") from None
-
-
-def _unnamed(expression: t.Expr) -> t.Expr:
-    if isinstance(expression, (t.Constant, t.TupleOf)):
-        expression.name = None
-    return expression
 
 
 def _mark_reads(body: list[t.Stmt]) -> None:

@@ -147,7 +147,7 @@ class Expressions(Calls):
             return cpp.Literal("true" if value else "false", bool(value), type=kind, interval=constant.interval)
         if isinstance(kind[0], types.Integer):
             number = int(value)
-            narrow = _least_type(number, kind[0])
+            narrow = least_type(number, kind[0])
             if constant.name is not None:
                 name = self.module.constant(constant.name, number, narrow)
                 if name is not None:
@@ -469,8 +469,8 @@ def _numbers(expression: t.Expr) -> Any:
     return expression.value
 
 
-def _least_type(number: int, kind: types.Type) -> types.Type:
-    """C++'s type of an integer literal: the first type that can represent it."""
+def least_type(number: int, kind: types.Type) -> types.Type:
+    """C++'s type of an integer literal: the first in which there is room for it."""
     if kind not in (types.int64, types.uint64):
         return kind
     return next(each for each in (types.int32, types.uint32, kind) if fits((number, number), each))

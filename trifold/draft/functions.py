@@ -4,6 +4,7 @@ argument types."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from numba import types
@@ -25,6 +26,7 @@ from trifold.draft.tuples import whole_results
 from trifold.draft.type_names import replaced
 from trifold.draft.variables import KEYWORDS, choose_variables, narrowed
 from trifold.draft.walk import walk
+from trifold.prototype import THREADS_PER_BLOCK
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,9 @@ class Module:
     _texts: dict[str, Written] = field(default_factory=dict)
 
     def constant(self, name: str, value: object, kind: types.Type) -> str | None:
-        """The name of a global constant; None: it has none, or the name is taken."""
+        """The name of a global constant; None: the name is taken, or is no name of its own."""
+        if (name, value) == ("THREADS_PER_BLOCK", THREADS_PER_BLOCK):
+            return "trifold::threads_per_block"
         own = name.lstrip("_")
         if "." in name or own in KEYWORDS:
             return None
@@ -91,13 +95,8 @@ class Module:
         return own
 
     def constant_definitions(self, used: set[str]) -> list[cpp.Part]:
-        found: list[cpp.Part] = [table for name, table in self.tables.items() if name in used]
-        for name, (value, kind) in self.constants.items():
-            if name in used:
-                masks = isinstance(value, int) and value >= 2**31
-                text = (f"0x{value:X}" if masks else repr(value)) + ("f" if kind == types.float32 else "")
-                found.append(cpp.ConstantDefinition(cpp.NAMES[kind], name, text))
-        return found
+        tables: list[cpp.Part] = [table for name, table in self.tables.items() if name in used]
+        return [*tables, *constant_definitions({name: each for name, each in self.constants.items() if name in used})]
 
     # --------------------------------------------------------------------------------------------- functions
 
@@ -365,6 +364,16 @@ class Module:
         found = written_with(found, function)
         self._stores[function] = found
         return found
+
+
+def constant_definitions(constants: Mapping[str, tuple[object, types.Type]]) -> list[cpp.ConstantDefinition]:
+    """Of numbers by name, with their types."""
+    found = []
+    for name, (value, kind) in constants.items():
+        masks = isinstance(value, int) and value >= 2**31
+        text = (f"0x{value:X}" if masks else repr(value)) + ("f" if kind == types.float32 else "")
+        found.append(cpp.ConstantDefinition(cpp.NAMES[kind], name, text))
+    return found
 
 
 def _maker(function: t.Function) -> t.Function:

@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import Any
 
 import torch
+from numba import types
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
@@ -43,13 +44,18 @@ class Launch(cpp.Stmt):
 class Host(HostLoops):
     """One launch function. ``body`` is its C++; ``launches`` are in the order of the text.
 
-    ``earlier``: the tensors of the functions before it, by name. A tensor that forward returns and that is a parameter
-    of backward, by the same name and without a check of its dtype, has the dtype that forward gives it; the binding
-    checks that. ``tables``: the dicts of constants in the binding, by name; one that is used here is added.
+    ``earlier``: the tensors of the functions before it, by name. One that forward returns, and backward takes by the
+    same name without a check of its dtype, is of the dtype that forward gives it; the binding checks that. ``tables``:
+    the dicts of constants that the binding has, by name; one that is used here is added. ``constants``: its numbers,
+    likewise.
     """
 
     def __init__(
-        self, function: FunctionType, earlier: dict[str, v.Tensor], tables: dict[str, cpp.PairsDefinition]
+        self,
+        function: FunctionType,
+        earlier: dict[str, v.Tensor],
+        tables: dict[str, cpp.PairsDefinition],
+        constants: dict[str, tuple[int | float, types.Type]],
     ) -> None:
         self.function = function
         self.earlier = earlier
@@ -68,7 +74,7 @@ class Host(HostLoops):
         self.globals = function.__globals__ | vars(__import__("builtins"))
         self.names: dict[str, Any] = {}
         self.depth = 0
-        self.tables = tables
+        self.tables, self.constants = tables, constants
         self.possible: tuple[bool, ...] | None = None
         self.holds: dict[str, bool] = {}  # conditions of the enclosing branches, by their text
         self.parameters: list[tuple[str, str]] = []

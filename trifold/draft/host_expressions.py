@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import math
 import operator
 import re
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from numba import types
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.cpp import fits
+from trifold.draft.expressions import least_type
 from trifold.draft.folding import BINARY, UNARY
 from trifold.draft.host_conditions import SIGNS, Conditions, call, infix, opposite, text_of, whole_shape
 from trifold.draft.refusal import DraftError
+from trifold.draft.reserved import FUNCTION_NAMES
+from trifold.draft.source import is_short_row
 
 _RANGES: dict[Any, Callable[[Any, Any], Any]] = {
     operator.add: lambda a, b: (a[0] + b[0], a[1] + b[1]),
@@ -30,6 +35,8 @@ class HostExpressions(Conditions):
 
     names: dict[str, Any]
     globals: dict[str, Any]
+    taken: set[str]
+    constants: dict[str, tuple[int | float, types.Type]]  # of the binding, with their types in kernels
 
     def called(self, function: Any, arguments: list[Any], keywords: dict[str, Any], node: ast.Call) -> Any:
         raise NotImplementedError
@@ -42,7 +49,7 @@ class HostExpressions(Conditions):
                 if name in self.names:
                     return _as_known(self.names[name])
                 if name in self.globals:
-                    return self.globals[name]
+                    return self.constant(name, self.globals[name])
                 raise DraftError(self.place(node), f"{name} has no value here")
             case ast.Attribute(value=base, attr=attribute):
                 return self.attribute(self.evaluate(base), attribute, node)
@@ -74,6 +81,23 @@ class HostExpressions(Conditions):
             case ast.GeneratorExp() | ast.ListComp():
                 return self.comprehension(node)
         raise DraftError(self.place(node), f"{type(node).__name__} in a launch function is not translated")
+
+    def constant(self, name: str, value: Any) -> Any:
+        """A number outside of the function has its name, unless that is a variable's."""
+        own = name.lstrip("_")
+        if type(value) is tuple and is_short_row(value):
+            return tuple(self.constant(f"{name}_{number}", each) for number, each in enumerate(value))
+        if type(value) not in (int, float) or not own.isupper() or not math.isfinite(value):
+            return value
+        if (name, value) == ("THREADS_PER_BLOCK", v.THREADS_PER_BLOCK):
+            return v.THREADS_PER_BLOCK
+        kind = types.float64 if isinstance(value, float) else least_type(value, types.int64)
+        if own in self.tables or (own in self.taken and own not in self.constants) or own in FUNCTION_NAMES:
+            return value
+        if self.constants.setdefault(own, (value, kind)) != (value, kind):
+            return value
+        self.taken.add(own)
+        return v.named(value, cpp.Name(own))
 
     def elements(self, nodes: list[ast.expr]) -> Any:
         found: list[Any] = []
@@ -166,7 +190,7 @@ class HostExpressions(Conditions):
         if isinstance(a, str) and op is operator.mod:
             return self._formatted(a, b if isinstance(b, tuple) else (b,), node)
         if not isinstance(a, v.Number) and not isinstance(b, v.Number):
-            return op(a, b)
+            return _of_constants(op, a, b)
         if not all(isinstance(each, (v.Number, bool, int, float)) for each in (a, b)):
             raise DraftError(self.place(node), "this operator is not translated in a launch function")
         x, y = v.number(a), v.number(b)
@@ -440,3 +464,15 @@ def _is_dtype(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (v.Number, bool, int, float))
+
+
+def _of_constants(op: Any, a: Any, b: Any) -> Any:
+    """What is computed of two values that are known, in terms of their names."""
+    value = op(a, b)
+    if not any(isinstance(each, (v.NamedInt, v.NamedFloat)) for each in (a, b)) or type(value) not in (int, float):
+        return value
+    sign = "/" if op is operator.floordiv else SIGNS.get(op)
+    exact = op in (operator.add, operator.sub, operator.mul) or (op is operator.floordiv and min(a, b) >= 0)
+    if not exact or (isinstance(value, int) and not fits((value, value), types.int32)):
+        return value
+    return v.named(value, cpp.Infix(str(sign), v.number(a).expr, v.number(b).expr))

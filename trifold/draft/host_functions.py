@@ -88,7 +88,7 @@ def _output_of(value: Any) -> Any:
 def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
     kernel, grid, *given = arguments
     passed = [host.with_known_range(each) if isinstance(each, v.Number) else each for each in given]
-    block = keywords.get("block", prototype.THREADS_PER_BLOCK)
+    block = keywords.get("block", v.THREADS_PER_BLOCK)
     extents = [tuple(v.number(n) for n in (e if isinstance(e, tuple) else (e,))) for e in (grid, block)]
     number = next((n for n, each in enumerate(arguments) if isinstance(each, v.Either)), None)
     if number is not None:
@@ -112,6 +112,7 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
     if free or alike:
         passed = _for_each_combination(host, passed, list(free.values()), alike)
     over = tuple((name, tensor.choices) for name, tensor in free.items())
+    extents[0] = _in_variables(host, extents[0])
     key_array = _parameter_of(host.key, kernel, given) if free else ""
     place, dtypes = host.place(node), (tuple(free.values()), over, key_array)
     one = Launch(kernel, extents[0], extents[1], passed, place, host.possible, *dtypes)
@@ -145,6 +146,25 @@ def _free(host: Host, kernel: Any, passed: list[Any], node: ast.Call) -> tuple[d
         if check not in host.body:
             host.into.append(check)
     return free, alike
+
+
+def _in_variables(host: Host, grid: tuple[v.Number, ...]) -> tuple[v.Number, ...]:
+    """What is computed, and said twice: in the launch, and in the test whether there is anything to launch."""
+    row = all(each.interval == (1, 1) for each in grid[1:])
+    names = ["blocks" if row else f"blocks_{letter}" for letter in "xyz"]
+    computed = [isinstance(each.expr, cpp.Infix | cpp.Ternary) or _is_rounded_up(each.expr) for each in grid]
+    return tuple(
+        host.named(each, name, host.into) if wanted else each
+        for each, name, wanted in zip(grid, names, computed, strict=False)
+    )
+
+
+def _is_rounded_up(expr: cpp.Expr) -> bool:
+    return isinstance(expr, cpp.CallTo) and expr.function in (
+        "trifold::ceil_div",
+        "std::min<int64_t>",
+        "std::max<int64_t>",
+    )
 
 
 def _parameter_of(key: v.Tensor | None, kernel: Any, passed: list[Any]) -> str:
@@ -188,7 +208,7 @@ def _tensor(argument: Any) -> v.Tensor | None:
 
 def _launch_elementwise(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
     kernel, n, *passed = arguments
-    blocks = host.named(host._ceil(n, prototype.THREADS_PER_BLOCK), "blocks", host.into)
+    blocks = host.named(host._ceil(n, v.THREADS_PER_BLOCK), "blocks", host.into)
     _launch(host, (kernel, blocks, *passed), {}, node)
 
 

@@ -9,12 +9,14 @@ is the first tensor whose dtype is checked.
 from __future__ import annotations
 
 import ast
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from numba import types
 
+from trifold import prototype
 from trifold.draft import cpp
 from trifold.draft.tree import Interval
 
@@ -183,10 +185,33 @@ def allocated() -> Memory:
     return frozenset({object()})
 
 
+class NamedInt(int):
+    """A constant of the prototype's module, or what is computed of some: ``expr`` has their names."""
+
+    expr: cpp.Expr
+
+
+class NamedFloat(float):
+    expr: cpp.Expr
+
+
+def named(value: int | float, expr: cpp.Expr) -> NamedInt | NamedFloat:
+    made: NamedInt | NamedFloat = NamedInt(value) if isinstance(value, int) else NamedFloat(value)
+    interval = (value, value) if isinstance(value, int) else None
+    made.expr = dataclasses.replace(expr, type=INT if isinstance(value, int) else FLOAT, interval=interval)
+    return made
+
+
+#: Of a block, unless a launch says how many.
+THREADS_PER_BLOCK = named(prototype.THREADS_PER_BLOCK, cpp.Name("trifold::threads_per_block"))
+
+
 def number(value: Any) -> Number:
     """Any number as a :class:`Number`."""
     if isinstance(value, Number):
         return value
+    if isinstance(value, (NamedInt, NamedFloat)):
+        return Number(value.expr, INT if isinstance(value, int) else FLOAT, value.expr.interval)
     if isinstance(value, bool):
         return Number(cpp.Literal("true" if value else "false", value, type=BOOL), BOOL, (int(value), int(value)))
     if isinstance(value, int):

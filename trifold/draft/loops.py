@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trifold.draft import tree as t
@@ -89,6 +89,8 @@ class Loops(Targets):
         if isinstance(values, t.Call) and values.function is range:
             built = t.ForRange(place, last, values.arguments, [], [])
         else:
+            if isinstance(values, t.TupleOf) and values.name is not None:  # their numbers say more than TILE_0, TILE_1
+                values = replace(values, elements=[t.unnamed(each) for each in values.elements])
             built = t.ForTuple(place, last, values, [], [])
         return self._for_built(built, node, node.target.id, place)
 

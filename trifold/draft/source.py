@@ -161,3 +161,8 @@ def without_none(hint: Any) -> tuple[Any, bool]:
     """The type X of an annotation ``X | None``, and whether it is one."""
     optional = typing.get_origin(hint) in (typing.Union, UnionType) and type(None) in typing.get_args(hint)
     return (next((a for a in typing.get_args(hint) if a is not type(None)), hint) if optional else hint), optional
+
+
+def is_short_row(value: tuple[Any, ...]) -> bool:
+    """Whether the elements of this constant get names: ``TILE_0``. nvcc has no constant arrays for both sides."""
+    return len(value) <= 4 and all(type(each) in (int, float) for each in value)

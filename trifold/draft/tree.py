@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -151,6 +151,11 @@ class TupleOf(Expr):
     elements: list[Expr]
     name: str | None = None  # of a global constant
     fields: tuple[str, ...] = ()  # of a named tuple
+
+
+def unnamed(expression: Expr) -> Expr:
+    """A constant as its numbers."""
+    return replace(expression, name=None) if isinstance(expression, (Constant, TupleOf)) else expression
 
 
 @dataclass(eq=False)

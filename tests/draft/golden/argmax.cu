@@ -6,6 +6,9 @@ namespace {
 
 using trifold::Tensor;
 
+constexpr int LEAST_VECTORS = 2048;
+constexpr int BLOCKS_WANTED = 4224;
+
 std::tuple<Tensor, Tensor> argmax(const Tensor& x) {
   trifold::check_floating("argmax", x, "x");
   trifold::check(x.dim() == 0 || x.size(-1) > 0, "argmax: x must have a column, but is of shape ", trifold::Shape{x},
@@ -19,8 +22,8 @@ std::tuple<Tensor, Tensor> argmax(const Tensor& x) {
   if (count == 0) {
     return {values, indices};
   }
-  const int64_t least = 2048 * (16 / static_cast<int64_t>(x.element_size()));
-  const int64_t wanted = std::min<int64_t>(trifold::ceil_div(4224, count), columns / least);
+  const int64_t least = LEAST_VECTORS * (16 / static_cast<int64_t>(x.element_size()));
+  const int64_t wanted = std::min<int64_t>(trifold::ceil_div(BLOCKS_WANTED, count), columns / least);
   const int64_t slices = std::max<int64_t>(std::max<int64_t>(wanted, trifold::ceil_div(columns, 1073741824)), 1);
   const Tensor results_0 = torch::stable::reshape(values, {-1});
   const Tensor results_1 = torch::stable::reshape(indices, {-1});
@@ -30,16 +33,17 @@ std::tuple<Tensor, Tensor> argmax(const Tensor& x) {
     const int64_t columns2 = matrix.size(1);
     const int64_t share = columns2 / 1;
     const int64_t vectors = share / (16 / static_cast<int64_t>(matrix.element_size()));
-    const int64_t team = vectors <= 16 ? 4 : vectors <= 512 ? 32 : 256;
-    if (trifold::ceil_div(count2, 256 / team) > 0) {
+    const int64_t team = vectors <= 16 ? 4 : vectors <= 512 ? 32 : trifold::threads_per_block;
+    const int64_t blocks = trifold::ceil_div(count2, trifold::threads_per_block / team);
+    if (blocks > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(matrix);
         const trifold::OnDevice device(x);
-        trifold::launch<argmax_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(trifold::ceil_div(count2, 256 / team)), 1), dim3(256), 0,
-            trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<int64_t>(own), own.stride(0), own.numel(),
-            trifold::mutable_data<T>(results_0), trifold::mutable_data<int64_t>(results_1), count2, columns2, share,
-            team);
+        trifold::launch<argmax_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks), 1),
+                                          dim3(trifold::threads_per_block), 0, trifold::data<T>(x_argument),
+                                          x_argument.stride(0), trifold::data<int64_t>(own), own.stride(0), own.numel(),
+                                          trifold::mutable_data<T>(results_0),
+                                          trifold::mutable_data<int64_t>(results_1), count2, columns2, share, team);
         trifold::check_launch();
       });
     }
@@ -50,18 +54,18 @@ std::tuple<Tensor, Tensor> argmax(const Tensor& x) {
     const int64_t columns3 = matrix.size(1);
     const int64_t share2 = columns3 / slices;
     const int64_t vectors2 = share2 / (16 / static_cast<int64_t>(matrix.element_size()));
-    const int64_t team2 = vectors2 <= 16 ? 4 : vectors2 <= 512 ? 32 : 256;
-    if (trifold::ceil_div(count3, 256 / team2) > 0) {
+    const int64_t team2 = vectors2 <= 16 ? 4 : vectors2 <= 512 ? 32 : trifold::threads_per_block;
+    const int64_t blocks_x = trifold::ceil_div(count3, trifold::threads_per_block / team2);
+    if (blocks_x > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(matrix);
         const Tensor values_argument = torch::stable::reshape(parts, {-1});
         const Tensor indices_argument = torch::stable::reshape(columns_of, {-1});
         const trifold::OnDevice device(x);
         trifold::launch<argmax_kernel<T>>(
-            device.stream(),
-            dim3(static_cast<unsigned>(trifold::ceil_div(count3, 256 / team2)), static_cast<unsigned>(slices)),
-            dim3(256), 0, trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<int64_t>(own),
-            own.stride(0), own.numel(), trifold::mutable_data<T>(values_argument),
+            device.stream(), dim3(static_cast<unsigned>(blocks_x), static_cast<unsigned>(slices)),
+            dim3(trifold::threads_per_block), 0, trifold::data<T>(x_argument), x_argument.stride(0),
+            trifold::data<int64_t>(own), own.stride(0), own.numel(), trifold::mutable_data<T>(values_argument),
             trifold::mutable_data<int64_t>(indices_argument), count3, columns3, share2, team2);
         trifold::check_launch();
       });
@@ -70,15 +74,16 @@ std::tuple<Tensor, Tensor> argmax(const Tensor& x) {
     const int64_t columns4 = parts.size(1);
     const int64_t share3 = columns4 / 1;
     const int64_t vectors3 = share3 / (16 / static_cast<int64_t>(parts.element_size()));
-    const int64_t team3 = vectors3 <= 16 ? 4 : vectors3 <= 512 ? 32 : 256;
-    if (trifold::ceil_div(count4, 256 / team3) > 0) {
+    const int64_t team3 = vectors3 <= 16 ? 4 : vectors3 <= 512 ? 32 : trifold::threads_per_block;
+    const int64_t blocks2 = trifold::ceil_div(count4, trifold::threads_per_block / team3);
+    if (blocks2 > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const trifold::OnDevice device(x);
-        trifold::launch<argmax_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(trifold::ceil_div(count4, 256 / team3)), 1), dim3(256), 0,
-            trifold::data<T>(parts), parts.stride(0), trifold::data<int64_t>(columns_of), columns_of.stride(0),
-            columns_of.numel(), trifold::mutable_data<T>(results_0), trifold::mutable_data<int64_t>(results_1), count4,
-            columns4, share3, team3);
+        trifold::launch<argmax_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks2), 1),
+                                          dim3(trifold::threads_per_block), 0, trifold::data<T>(parts), parts.stride(0),
+                                          trifold::data<int64_t>(columns_of), columns_of.stride(0), columns_of.numel(),
+                                          trifold::mutable_data<T>(results_0),
+                                          trifold::mutable_data<int64_t>(results_1), count4, columns4, share3, team3);
         trifold::check_launch();
       });
     }
@@ -102,23 +107,24 @@ Tensor argmax_backward(const Tensor& grad_values, const Tensor& indices, int64_t
   if (count == 0) {
     return grad_x;
   }
-  const int64_t least = 2048 * (16 / static_cast<int64_t>(grad_x.element_size()));
-  const int64_t wanted = std::min<int64_t>(trifold::ceil_div(4224, count), trifold::floor_div(columns, least));
+  const int64_t least = LEAST_VECTORS * (16 / static_cast<int64_t>(grad_x.element_size()));
+  const int64_t wanted = std::min<int64_t>(trifold::ceil_div(BLOCKS_WANTED, count), trifold::floor_div(columns, least));
   const int64_t slices = std::max<int64_t>(std::max<int64_t>(wanted, trifold::ceil_div(columns, 1073741824)), 1);
   const int64_t share = trifold::floor_div(columns, slices);
   const int64_t vectors = trifold::floor_div(share, 16 / static_cast<int64_t>(grad_x.element_size()));
-  const int64_t team = vectors <= 16 ? 4 : vectors <= 512 ? 32 : 256;
-  if (trifold::ceil_div(count, 256 / team) > 0) {
+  const int64_t team = vectors <= 16 ? 4 : vectors <= 512 ? 32 : trifold::threads_per_block;
+  const int64_t blocks_x = trifold::ceil_div(count, trifold::threads_per_block / team);
+  if (blocks_x > 0) {
     trifold::dispatch_floating(grad_values.scalar_type(), [&]<class T>() {
       const Tensor grad_values_argument = trifold::without_gaps(torch::stable::reshape(grad_values, {-1}));
       const Tensor indices_argument = trifold::without_gaps(torch::stable::reshape(indices, {-1}));
       const Tensor grad_x_argument = trifold::rows(grad_x);
       const trifold::OnDevice device(grad_values);
       trifold::launch<argmax_backward_kernel<T>>(
-          device.stream(),
-          dim3(static_cast<unsigned>(trifold::ceil_div(count, 256 / team)), static_cast<unsigned>(slices)), dim3(256),
-          0, trifold::data<T>(grad_values_argument), trifold::data<int64_t>(indices_argument),
-          trifold::mutable_data<T>(grad_x_argument), grad_x_argument.stride(0), count, columns, share, team);
+          device.stream(), dim3(static_cast<unsigned>(blocks_x), static_cast<unsigned>(slices)),
+          dim3(trifold::threads_per_block), 0, trifold::data<T>(grad_values_argument),
+          trifold::data<int64_t>(indices_argument), trifold::mutable_data<T>(grad_x_argument),
+          grad_x_argument.stride(0), count, columns, share, team);
       trifold::check_launch();
     });
   }

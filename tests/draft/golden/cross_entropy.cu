@@ -6,6 +6,10 @@ namespace {
 
 using trifold::Tensor;
 
+constexpr int NONE = 0;
+constexpr int MEAN = 1;
+constexpr int SUM = 2;
+
 std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Tensor& target, int64_t ignore_index,
                                                  double label_smoothing, int64_t reduction, bool with_gradient) {
   trifold::check_floating("cross_entropy", logits, "logits");
@@ -23,16 +27,16 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
       "; of more dimensions move the classes last, and flatten the others");
   trifold::check(logits.size(-1) > 0, "cross_entropy: logits must have a class, but is of shape ",
                  trifold::Shape{logits}, "; pass a column");
-  const bool known = reduction == 0 || reduction == 1 || reduction == 2;
+  const bool known = reduction == NONE || reduction == MEAN || reduction == SUM;
   trifold::check(known, "cross_entropy: reduction must be 0, 1 or 2, but is ", reduction,
                  "; 0 is none, 1 the mean, 2 the sum");
   const Tensor x = trifold::rows(logits);
   const int64_t count_of_rows = x.size(0);
   const Tensor targets = torch::stable::reshape(target, {-1});
   const Tensor loss = trifold::empty_contiguous(
-      logits, reduction == 0 ? trifold::sizes(trifold::sizes_of(target, 0, 0)) : trifold::sizes());
+      logits, reduction == NONE ? trifold::sizes(trifold::sizes_of(target, 0, 0)) : trifold::sizes());
   const Tensor residual = with_gradient ? trifold::row_output(logits) : trifold::empty_contiguous(logits, {0});
-  const Tensor count = trifold::empty_contiguous(target, {reduction == 1 ? 1 : 0});
+  const Tensor count = trifold::empty_contiguous(target, {reduction == MEAN ? 1 : 0});
   const Tensor losses = torch::stable::reshape(loss, {-1});
   const Tensor losses2 = trifold::empty_contiguous(logits, {count_of_rows}, trifold::compute_dtype(logits));
   const Tensor gradient = with_gradient ? trifold::rows(residual) : trifold::empty_contiguous(logits, {0, 1});
@@ -41,7 +45,7 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
   if (divisor.numel() > 0) {
     const Tensor targets_argument = trifold::without_gaps(targets);
     const trifold::OnDevice device(logits);
-    trifold::launch<cross_entropy_count_kernel>(device.stream(), dim3(1), dim3(256), 0,
+    trifold::launch<cross_entropy_count_kernel>(device.stream(), dim3(1), dim3(trifold::threads_per_block), 0,
                                                 trifold::data<int64_t>(targets_argument), ignore_index,
                                                 trifold::mutable_data<int64_t>(divisor), count_of_rows);
     trifold::check_launch();
@@ -49,9 +53,9 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
   const int64_t count2 = x.size(0);
   const int64_t columns = x.size(1);
   if (columns != 0) {
-    const int64_t team = columns <= 256 ? 32 : 256;
-    if (x.scalar_type() == trifold::ScalarType::Double || columns > team * 8) {
-      if (reduction == 0) {
+    const int64_t team = columns <= 32 * ELEMENTS_PER_THREAD ? 32 : trifold::threads_per_block;
+    if (x.scalar_type() == trifold::ScalarType::Double || columns > team * ELEMENTS_PER_THREAD) {
+      if (reduction == NONE) {
         if (count2 > 0) {
           trifold::dispatch_floating(logits.scalar_type(), [&]<class T>() {
             const Tensor logits_argument = trifold::without_gaps(x);
@@ -59,9 +63,9 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
             const Tensor count_argument = trifold::without_gaps(divisor);
             const trifold::OnDevice device(logits);
             trifold::launch<cross_entropy_kernel<T>>(
-                device.stream(), dim3(static_cast<unsigned>(count2)), dim3(256), 0, trifold::data<T>(logits_argument),
-                logits_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
-                trifold::mutable_data<T>(losses), trifold::mutable_data<T>(gradient), gradient.stride(0),
+                device.stream(), dim3(static_cast<unsigned>(count2)), dim3(trifold::threads_per_block), 0,
+                trifold::data<T>(logits_argument), logits_argument.stride(0), trifold::data<int64_t>(targets_argument),
+                ignore_index, trifold::mutable_data<T>(losses), trifold::mutable_data<T>(gradient), gradient.stride(0),
                 gradient.size(0), trifold::data<int64_t>(count_argument), count_argument.size(0), count2, columns,
                 label_smoothing);
             trifold::check_launch();
@@ -75,9 +79,9 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
             const Tensor count_argument = trifold::without_gaps(divisor);
             const trifold::OnDevice device(logits);
             trifold::launch<cross_entropy_kernel2<T>>(
-                device.stream(), dim3(static_cast<unsigned>(count2)), dim3(256), 0, trifold::data<T>(logits_argument),
-                logits_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
-                trifold::mutable_data<trifold::compute_t<T>>(losses2), trifold::mutable_data<T>(gradient),
+                device.stream(), dim3(static_cast<unsigned>(count2)), dim3(trifold::threads_per_block), 0,
+                trifold::data<T>(logits_argument), logits_argument.stride(0), trifold::data<int64_t>(targets_argument),
+                ignore_index, trifold::mutable_data<trifold::compute_t<T>>(losses2), trifold::mutable_data<T>(gradient),
                 gradient.stride(0), gradient.size(0), trifold::data<int64_t>(count_argument), count_argument.size(0),
                 count2, columns, label_smoothing);
             trifold::check_launch();
@@ -85,8 +89,8 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
         }
       }
     } else {
-      const int64_t grid = trifold::ceil_div(count2 * team, 256);
-      if (reduction == 0) {
+      const int64_t grid = trifold::ceil_div(count2 * team, trifold::threads_per_block);
+      if (reduction == NONE) {
         if (grid > 0) {
           trifold::dispatch_floating(logits.scalar_type(), [&]<class T>() {
             if constexpr (!std::is_same_v<T, double>) {
@@ -95,11 +99,12 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
               const Tensor count_argument = trifold::without_gaps(divisor);
               const trifold::OnDevice device(logits);
               trifold::launch<cross_entropy_rows_kernel<T>>(
-                  device.stream(), dim3(static_cast<unsigned>(grid)), dim3(256), 0, trifold::data<T>(logits_argument),
-                  logits_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
-                  trifold::mutable_data<T>(losses), trifold::mutable_data<T>(gradient), gradient.stride(0),
-                  gradient.size(0), trifold::data<int64_t>(count_argument), count_argument.size(0), count2, columns,
-                  label_smoothing, team);
+                  device.stream(), dim3(static_cast<unsigned>(grid)), dim3(trifold::threads_per_block), 0,
+                  trifold::data<T>(logits_argument), logits_argument.stride(0),
+                  trifold::data<int64_t>(targets_argument), ignore_index, trifold::mutable_data<T>(losses),
+                  trifold::mutable_data<T>(gradient), gradient.stride(0), gradient.size(0),
+                  trifold::data<int64_t>(count_argument), count_argument.size(0), count2, columns, label_smoothing,
+                  team);
               trifold::check_launch();
             }
           });
@@ -113,8 +118,9 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
               const Tensor count_argument = trifold::without_gaps(divisor);
               const trifold::OnDevice device(logits);
               trifold::launch<cross_entropy_rows_kernel2<T>>(
-                  device.stream(), dim3(static_cast<unsigned>(grid)), dim3(256), 0, trifold::data<T>(logits_argument),
-                  logits_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
+                  device.stream(), dim3(static_cast<unsigned>(grid)), dim3(trifold::threads_per_block), 0,
+                  trifold::data<T>(logits_argument), logits_argument.stride(0),
+                  trifold::data<int64_t>(targets_argument), ignore_index,
                   trifold::mutable_data<trifold::compute_t<T>>(losses2), trifold::mutable_data<T>(gradient),
                   gradient.stride(0), gradient.size(0), trifold::data<int64_t>(count_argument), count_argument.size(0),
                   count2, columns, label_smoothing, team);
@@ -125,13 +131,13 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
       }
     }
   }
-  if (reduction != 0) {
+  if (reduction != NONE) {
     trifold::dispatch_floating(logits.scalar_type(), [&]<class T>() {
       const Tensor targets_argument = trifold::without_gaps(targets);
       const Tensor loss_argument = torch::stable::reshape(loss, {1});
       const trifold::OnDevice device(logits);
       trifold::launch<cross_entropy_total_kernel<T>>(
-          device.stream(), dim3(1), dim3(256), 0, trifold::data<trifold::compute_t<T>>(losses2),
+          device.stream(), dim3(1), dim3(trifold::threads_per_block), 0, trifold::data<trifold::compute_t<T>>(losses2),
           trifold::data<int64_t>(targets_argument), ignore_index, trifold::mutable_data<T>(loss_argument),
           trifold::mutable_data<int64_t>(count), count.numel(), count_of_rows);
       trifold::check_launch();
@@ -182,7 +188,7 @@ Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, c
       const Tensor grad_logits_argument = trifold::rows(grad_logits);
       const trifold::OnDevice device(residual);
       trifold::launch<cross_entropy_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(count_of_rows)), dim3(256), 0,
+          device.stream(), dim3(static_cast<unsigned>(count_of_rows)), dim3(trifold::threads_per_block), 0,
           trifold::data<T>(grad_loss_argument), grad_loss_argument.size(0), trifold::data<T>(residual_argument),
           residual_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
           trifold::data<int64_t>(count_argument), count_argument.size(0),
@@ -234,7 +240,7 @@ void cross_entropy_backward_(const Tensor& grad_loss, const Tensor& residual, co
       const Tensor grad_logits_argument = trifold::rows(residual);
       const trifold::OnDevice device(residual);
       trifold::launch<cross_entropy_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(count_of_rows)), dim3(256), 0,
+          device.stream(), dim3(static_cast<unsigned>(count_of_rows)), dim3(trifold::threads_per_block), 0,
           trifold::data<T>(grad_loss_argument), grad_loss_argument.size(0), trifold::data<T>(residual_argument),
           residual_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
           trifold::data<int64_t>(count_argument), count_argument.size(0),

@@ -3,9 +3,9 @@
 
 #include <trifold/cuda.cuh>
 
+inline constexpr int ELEMENTS_PER_THREAD = 8;
 inline constexpr int WARPS_PER_BLOCK = 8;
 inline constexpr uint32_t ALL_LANES = 0xFFFFFFFF;
-inline constexpr int ELEMENTS_PER_THREAD = 8;
 
 // The sum over each team of a block; all threads of the block call it.
 //

@@ -6,6 +6,8 @@ namespace {
 
 using trifold::Tensor;
 
+constexpr int RESIDENT_BLOCKS = 4;
+
 Tensor cumsum(const Tensor& x, bool reverse) {
   trifold::check(x.scalar_type() == trifold::ScalarType::Double || x.scalar_type() == trifold::ScalarType::Float ||
                      x.scalar_type() == trifold::ScalarType::Half || x.scalar_type() == trifold::ScalarType::BFloat16 ||
@@ -20,33 +22,35 @@ Tensor cumsum(const Tensor& x, bool reverse) {
   if (x.numel() == 0) {
     return y;
   }
-  if (columns <= 256 || count >= 8) {
+  if (columns <= TILE || count >= 2 * RESIDENT_BLOCKS) {
     if (count > 0) {
       trifold::dispatch_dtypes<double, float, __half, __nv_bfloat16, int64_t, int>(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(trifold::rows(x));
         const Tensor y_argument = trifold::rows(y);
         const trifold::OnDevice device(x);
-        trifold::launch<cumsum_rows_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(count)), dim3(256), 0,
-                                               trifold::data<T>(x_argument), x_argument.stride(0),
-                                               trifold::mutable_data<y_t<T>>(y_argument), y_argument.stride(0), count,
-                                               columns, reverse);
+        trifold::launch<cumsum_rows_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(count)),
+                                               dim3(trifold::threads_per_block), 0, trifold::data<T>(x_argument),
+                                               x_argument.stride(0), trifold::mutable_data<y_t<T>>(y_argument),
+                                               y_argument.stride(0), count, columns, reverse);
         trifold::check_launch();
       });
     }
     return y;
   }
-  const int64_t tiles = count * trifold::ceil_div(columns, 256);
+  const int64_t tiles = count * trifold::ceil_div(columns, TILE);
   const Tensor states = trifold::empty_contiguous(x, {tiles + 1}, trifold::dtype_code(trifold::ScalarType::Int));
   const Tensor sums = trifold::empty_contiguous(
       x, {2, tiles}, trifold::dtype_code(integer ? trifold::ScalarType::Long : trifold::ScalarType::Double));
-  if (trifold::ceil_div(tiles + 1, 256) > 0) {
+  const int64_t blocks = trifold::ceil_div(tiles + 1, trifold::threads_per_block);
+  if (blocks > 0) {
     const trifold::OnDevice device(x);
-    trifold::launch<cumsum_reset_kernel>(device.stream(),
-                                         dim3(static_cast<unsigned>(trifold::ceil_div(tiles + 1, 256))), dim3(256), 0,
-                                         trifold::mutable_data<int>(states), tiles + 1);
+    trifold::launch<cumsum_reset_kernel>(device.stream(), dim3(static_cast<unsigned>(blocks)),
+                                         dim3(trifold::threads_per_block), 0, trifold::mutable_data<int>(states),
+                                         tiles + 1);
     trifold::check_launch();
   }
-  if (std::min<int64_t>(tiles, 4) > 0) {
+  const int64_t blocks2 = std::min<int64_t>(tiles, RESIDENT_BLOCKS);
+  if (blocks2 > 0) {
     trifold::dispatch_dtypes<double, float, __half, __nv_bfloat16, int64_t, int>(x.scalar_type(), [&]<class T>() {
       const Tensor x_argument = trifold::without_gaps(trifold::rows(x));
       const Tensor y_argument = trifold::rows(y);
@@ -56,7 +60,7 @@ Tensor cumsum(const Tensor& x, bool reverse) {
       const Tensor claimed_argument = trifold::slice(states, tiles, states.size(0));
       const trifold::OnDevice device(x);
       trifold::launch<cumsum_tiles_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(std::min<int64_t>(tiles, 4))), dim3(256), 0,
+          device.stream(), dim3(static_cast<unsigned>(blocks2)), dim3(trifold::threads_per_block), 0,
           trifold::data<T>(x_argument), x_argument.stride(0), trifold::mutable_data<y_t<T>>(y_argument),
           y_argument.stride(0), count, columns, reverse, trifold::mutable_data<int>(states_argument),
           trifold::mutable_data<wide_t<T>>(aggregates_argument), trifold::mutable_data<wide_t<T>>(prefixes_argument),

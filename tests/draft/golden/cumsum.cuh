@@ -4,8 +4,8 @@
 #include <trifold/cuda.cuh>
 #include <trifold/python_numbers.cuh>
 
-inline constexpr int WARPS_PER_BLOCK = 8;
 inline constexpr int TILE = 256;
+inline constexpr int WARPS_PER_BLOCK = 8;
 inline constexpr uint32_t ALL_LANES = 0xFFFFFFFF;
 inline constexpr int NOTHING = 0;
 inline constexpr int AGGREGATE = 1;

@@ -6,6 +6,9 @@ namespace {
 
 using trifold::Tensor;
 
+constexpr int MOST_TILES = 65535;
+constexpr int MANY_POSITIONS = 32;
+
 Tensor embedding(const Tensor& indices, const Tensor& weight, bool deterministic) {
   trifold::check_floating("embedding", weight, "weight");
   trifold::check(trifold::same_device(indices, weight),
@@ -21,10 +24,10 @@ Tensor embedding(const Tensor& indices, const Tensor& weight, bool deterministic
   const Tensor out = trifold::empty_contiguous(weight, trifold::sizes(trifold::sizes_of(indices, 0, 0), columns));
   if (out.numel() > 0) {
     const int64_t lanes = int64_t{1} << trifold::bit_length(std::min<int64_t>(columns, 32) - 1);
-    const int64_t height = trifold::floor_div(256, lanes);
-    const int64_t tiles = trifold::ceil_div(columns, lanes * 4);
+    const int64_t height = trifold::floor_div(trifold::threads_per_block, lanes);
+    const int64_t tiles = trifold::ceil_div(columns, lanes * LOADS);
     const int64_t blocks = trifold::ceil_div(positions, height);
-    const int64_t grid_1 = std::min<int64_t>(tiles, 65535);
+    const int64_t grid_1 = std::min<int64_t>(tiles, MOST_TILES);
     const Tensor arguments_0 = torch::stable::reshape(indices, {-1});
     const Tensor arguments_2 = torch::stable::reshape(out, {positions, columns});
     if (blocks > 0 && grid_1 > 0) {
@@ -85,22 +88,22 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, const std::
         rounds ? trifold::empty_contiguous(grad, {elements}, trifold::dtype_code(trifold::ScalarType::Float))
                : grad_weight,
         {-1});
-    const int64_t blocks = trifold::ceil_div(elements, 256);
+    const int64_t blocks = trifold::ceil_div(elements, trifold::threads_per_block);
     if (blocks > 0) {
       trifold::dispatch_floating(grad.scalar_type(), [&]<class T>() {
         const trifold::OnDevice device(grad);
         trifold::launch<embedding_zero_kernel<trifold::compute_t<T>>>(
-            device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(256), 0,
+            device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(trifold::threads_per_block), 0,
             trifold::mutable_data<trifold::compute_t<T>>(sums), elements);
         trifold::check_launch();
       });
     }
     if (positions > 0) {
       const int64_t lanes = int64_t{1} << trifold::bit_length(std::min<int64_t>(columns, 32) - 1);
-      const int64_t height = trifold::floor_div(256, lanes);
+      const int64_t height = trifold::floor_div(trifold::threads_per_block, lanes);
       const int64_t tiles = trifold::ceil_div(columns, lanes * 1);
       const int64_t blocks2 = trifold::ceil_div(positions, height);
-      const int64_t grid_1 = std::min<int64_t>(tiles, 65535);
+      const int64_t grid_1 = std::min<int64_t>(tiles, MOST_TILES);
       const Tensor arguments_0 = trifold::rows(grad);
       const Tensor arguments_1 = torch::stable::reshape(indices, {-1});
       if (blocks2 > 0 && grid_1 > 0) {
@@ -118,15 +121,16 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, const std::
       }
     }
     if (rounds) {
-      const int64_t blocks3 = trifold::ceil_div(elements, 256);
+      const int64_t blocks3 = trifold::ceil_div(elements, trifold::threads_per_block);
       if (blocks3 > 0) {
         trifold::dispatch_floating(grad.scalar_type(), [&]<class T>() {
           if constexpr (sizeof(T) == 2) {
             const Tensor sums_argument = trifold::without_gaps(sums);
             const Tensor grad_weight_argument = torch::stable::reshape(grad_weight, {-1});
             const trifold::OnDevice device(grad);
-            trifold::launch<embedding_round_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks3)), dim3(256),
-                                                       0, trifold::data<trifold::compute_t<T>>(sums_argument),
+            trifold::launch<embedding_round_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks3)),
+                                                       dim3(trifold::threads_per_block), 0,
+                                                       trifold::data<trifold::compute_t<T>>(sums_argument),
                                                        trifold::mutable_data<T>(grad_weight_argument), elements);
             trifold::check_launch();
           }
@@ -140,22 +144,23 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, const std::
     const Tensor starts = trifold::empty_contiguous(indices, {vocabulary3 + 1});
     const Tensor arguments_02 = torch::stable::reshape(indices, {-1});
     const Tensor arguments_12 = torch::stable::reshape(order.value(), {-1});
-    const int64_t blocks4 = trifold::ceil_div(vocabulary3 + 1, 256);
+    const int64_t blocks4 = trifold::ceil_div(vocabulary3 + 1, trifold::threads_per_block);
     {
       const Tensor indices_argument = trifold::without_gaps(arguments_02);
       const Tensor order_argument = trifold::without_gaps(arguments_12);
       const trifold::OnDevice device(grad);
       trifold::launch<embedding_starts_kernel>(
-          device.stream(), dim3(static_cast<unsigned>(blocks4)), dim3(256), 0, trifold::data<int64_t>(indices_argument),
-          trifold::data<int64_t>(order_argument), trifold::mutable_data<int64_t>(starts), positions2, vocabulary3);
+          device.stream(), dim3(static_cast<unsigned>(blocks4)), dim3(trifold::threads_per_block), 0,
+          trifold::data<int64_t>(indices_argument), trifold::data<int64_t>(order_argument),
+          trifold::mutable_data<int64_t>(starts), positions2, vocabulary3);
       trifold::check_launch();
     }
-    const bool block_a_row = trifold::floor_div(positions2, vocabulary3) >= 32;
+    const bool block_a_row = trifold::floor_div(positions2, vocabulary3) >= MANY_POSITIONS;
     const int64_t lanes2 = int64_t{1} << trifold::bit_length(std::min<int64_t>(columns2, 32) - 1);
-    const int64_t height2 = trifold::floor_div(256, lanes2);
+    const int64_t height2 = trifold::floor_div(trifold::threads_per_block, lanes2);
     const int64_t tiles2 = trifold::ceil_div(columns2, lanes2 * 1);
     const int64_t blocks5 = block_a_row ? vocabulary3 : trifold::ceil_div(vocabulary3, height2);
-    const int64_t grid_12 = std::min<int64_t>(tiles2, 65535);
+    const int64_t grid_12 = std::min<int64_t>(tiles2, MOST_TILES);
     if (block_a_row) {
       if (blocks5 > 0 && grid_12 > 0) {
         trifold::dispatch_floating(grad.scalar_type(), [&]<class T>() {

@@ -5,7 +5,6 @@
 #include <trifold/python_numbers.cuh>
 
 inline constexpr int LOADS = 4;
-inline constexpr int THREADS_PER_BLOCK = 256;
 
 __device__ __forceinline__ int64_t row_of_thread() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
@@ -94,7 +93,7 @@ __global__ void embedding_long_sum_kernel(const T* __restrict__ grad, int64_t gr
                                           T* __restrict__ grad_weight, int64_t grad_weight_stride, int64_t vocabulary,
                                           int64_t columns) {
   using C = trifold::compute_t<T>;
-  __shared__ C of_thread[THREADS_PER_BLOCK];
+  __shared__ C of_thread[trifold::threads_per_block];
   const int v = blockIdx.x;
   const int thread = threadIdx.y * blockDim.x + threadIdx.x;
   const int width = blockDim.x;
@@ -107,7 +106,8 @@ __global__ void embedding_long_sum_kernel(const T* __restrict__ grad, int64_t gr
     of_thread[thread] = total;
     __syncthreads();
     if (threadIdx.y == 0 && column < columns) {
-      for (int other = thread + blockDim.x; other < THREADS_PER_BLOCK; other += blockDim.x) total += of_thread[other];
+      for (int other = thread + blockDim.x; other < trifold::threads_per_block; other += blockDim.x)
+        total += of_thread[other];
       grad_weight[v * grad_weight_stride + column] = T(total);
     }
     __syncthreads();

@@ -4,8 +4,8 @@
 #include <trifold/cuda.cuh>
 #include <trifold/python_numbers.cuh>
 
-inline constexpr int SHARED_COUNTERS = 8192;
 inline constexpr int BLOCK = 512;
+inline constexpr int SHARED_COUNTERS = 8192;
 inline constexpr int MOST_COPIES = 32;
 
 __global__ void histogram_zero_kernel(int64_t* __restrict__ counts, int64_t bins) {

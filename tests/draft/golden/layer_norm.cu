@@ -45,8 +45,8 @@ std::tuple<Tensor, Tensor> layer_norm(const Tensor& x, const std::optional<Tenso
   const int64_t count = trifold::rows(x).size(0);
   const int64_t columns = trifold::rows(x).size(1);
   if (columns != 0) {
-    const int64_t team = columns <= 256 ? 32 : 256;
-    if (trifold::rows(x).scalar_type() == trifold::ScalarType::Double || columns > team * 8) {
+    const int64_t team = columns <= 32 * ELEMENTS_PER_THREAD ? 32 : trifold::threads_per_block;
+    if (trifold::rows(x).scalar_type() == trifold::ScalarType::Double || columns > team * ELEMENTS_PER_THREAD) {
       if (count > 0) {
         trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
           const Tensor x_argument = trifold::without_gaps(trifold::rows(x));
@@ -54,16 +54,17 @@ std::tuple<Tensor, Tensor> layer_norm(const Tensor& x, const std::optional<Tenso
           const Tensor bias_argument = trifold::without_gaps(numbers_1);
           const trifold::OnDevice device(x);
           trifold::launch<layer_norm_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(count)), dim3(256), 0, trifold::data<T>(x_argument),
-              x_argument.stride(0), trifold::data<T>(weight_argument), weight_argument.size(0),
-              trifold::data<T>(bias_argument), bias_argument.size(0), trifold::mutable_data<T>(outputs_0),
-              outputs_0.stride(0), trifold::mutable_data<trifold::compute_t<T>>(outputs_1),
+              device.stream(), dim3(static_cast<unsigned>(count)), dim3(trifold::threads_per_block), 0,
+              trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<T>(weight_argument),
+              weight_argument.size(0), trifold::data<T>(bias_argument), bias_argument.size(0),
+              trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
+              trifold::mutable_data<trifold::compute_t<T>>(outputs_1),
               trifold::mutable_data<trifold::compute_t<T>>(outputs_2), count, columns, eps);
           trifold::check_launch();
         });
       }
     } else {
-      const int64_t grid = trifold::ceil_div(count * team, 256);
+      const int64_t grid = trifold::ceil_div(count * team, trifold::threads_per_block);
       if (grid > 0) {
         trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
           if constexpr (!std::is_same_v<T, double>) {
@@ -72,10 +73,11 @@ std::tuple<Tensor, Tensor> layer_norm(const Tensor& x, const std::optional<Tenso
             const Tensor bias_argument = trifold::without_gaps(numbers_1);
             const trifold::OnDevice device(x);
             trifold::launch<layer_norm_rows_kernel<T>>(
-                device.stream(), dim3(static_cast<unsigned>(grid)), dim3(256), 0, trifold::data<T>(x_argument),
-                x_argument.stride(0), trifold::data<T>(weight_argument), weight_argument.size(0),
-                trifold::data<T>(bias_argument), bias_argument.size(0), trifold::mutable_data<T>(outputs_0),
-                outputs_0.stride(0), trifold::mutable_data<trifold::compute_t<T>>(outputs_1),
+                device.stream(), dim3(static_cast<unsigned>(grid)), dim3(trifold::threads_per_block), 0,
+                trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<T>(weight_argument),
+                weight_argument.size(0), trifold::data<T>(bias_argument), bias_argument.size(0),
+                trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
+                trifold::mutable_data<trifold::compute_t<T>>(outputs_1),
                 trifold::mutable_data<trifold::compute_t<T>>(outputs_2), count, columns, eps, team);
             trifold::check_launch();
           }
@@ -118,7 +120,8 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
   const Tensor operands_1 = trifold::rows(x);
   const Tensor moments_0 = torch::stable::select(statistics, 0, 0);
   const Tensor moments_1 = torch::stable::select(statistics, 0, 1);
-  if (count * (columns > 0) > 0) {
+  const int64_t blocks = count * (columns > 0);
+  if (blocks > 0) {
     trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
       const Tensor grad_argument = trifold::without_gaps(operands_0);
       const Tensor x_argument = trifold::without_gaps(operands_1);
@@ -129,7 +132,7 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
       const Tensor grad_x_argument = trifold::rows(grad_x);
       const trifold::OnDevice device(x);
       trifold::launch<layer_norm_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(count * (columns > 0))), dim3(256), 0,
+          device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(trifold::threads_per_block), 0,
           trifold::data<T>(grad_argument), grad_argument.stride(0), trifold::data<T>(x_argument), x_argument.stride(0),
           trifold::data<T>(weight_argument), weight_argument.size(0),
           trifold::data<trifold::compute_t<T>>(mean_argument), trifold::data<trifold::compute_t<T>>(rstd_argument),
@@ -138,11 +141,13 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
     });
   }
   if (parameters) {
-    const int64_t across = std::max<int64_t>(1, trifold::ceil_div(columns, 32));
-    const int64_t rows_a_part = std::max<int64_t>(32, trifold::ceil_div(count, std::max<int64_t>(1, 1056 / across)));
+    const int64_t across = std::max<int64_t>(1, trifold::ceil_div(columns, COLUMN_BLOCK));
+    const int64_t rows_a_part =
+        std::max<int64_t>(8 * COLUMN_THREADS, trifold::ceil_div(count, std::max<int64_t>(1, 1056 / across)));
     const int64_t shares = std::max<int64_t>(1, trifold::ceil_div(count, rows_a_part));
     const Tensor parts = trifold::empty_contiguous(statistics, {2, shares, columns});
-    if (trifold::ceil_div(columns, 32) > 0) {
+    const int64_t blocks_x = trifold::ceil_div(columns, COLUMN_BLOCK);
+    if (blocks_x > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const Tensor grad_argument = trifold::without_gaps(operands_0);
         const Tensor x_argument = trifold::without_gaps(operands_1);
@@ -150,9 +155,9 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
         const Tensor rstd_argument = trifold::without_gaps(moments_1);
         const trifold::OnDevice device(x);
         trifold::launch<layer_norm_weight_gradient_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(trifold::ceil_div(columns, 32)), static_cast<unsigned>(shares)),
-            dim3(32, 4), 0, trifold::data<T>(grad_argument), grad_argument.stride(0), trifold::data<T>(x_argument),
-            x_argument.stride(0), trifold::data<trifold::compute_t<T>>(mean_argument),
+            device.stream(), dim3(static_cast<unsigned>(blocks_x), static_cast<unsigned>(shares)),
+            dim3(COLUMN_BLOCK, COLUMN_THREADS), 0, trifold::data<T>(grad_argument), grad_argument.stride(0),
+            trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<trifold::compute_t<T>>(mean_argument),
             trifold::data<trifold::compute_t<T>>(rstd_argument), trifold::mutable_data<trifold::compute_t<T>>(parts),
             parts.stride(0), parts.stride(1), count, rows_a_part, columns);
         trifold::check_launch();
@@ -160,11 +165,12 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
     }
     const int64_t count2 = parts.size(1);
     const int64_t columns2 = parts.size(2);
-    if (trifold::ceil_div(columns2, 32) > 0) {
+    const int64_t blocks_x2 = trifold::ceil_div(columns2, COLUMN_BLOCK);
+    if (blocks_x2 > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const trifold::OnDevice device(x);
         trifold::launch<sum_parts_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(trifold::ceil_div(columns2, 32)), 2), dim3(32, 4), 0,
+            device.stream(), dim3(static_cast<unsigned>(blocks_x2), 2), dim3(COLUMN_BLOCK, COLUMN_THREADS), 0,
             trifold::data<trifold::compute_t<T>>(parts), parts.stride(0), parts.stride(1),
             trifold::mutable_data<T>(grad_weight), trifold::mutable_data<T>(grad_bias), count2, columns2);
         trifold::check_launch();

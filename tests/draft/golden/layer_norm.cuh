@@ -3,11 +3,11 @@
 
 #include <trifold/cuda.cuh>
 
-inline constexpr int WARPS_PER_BLOCK = 8;
-inline constexpr uint32_t ALL_LANES = 0xFFFFFFFF;
 inline constexpr int ELEMENTS_PER_THREAD = 8;
 inline constexpr int COLUMN_THREADS = 4;
 inline constexpr int COLUMN_BLOCK = 32;
+inline constexpr int WARPS_PER_BLOCK = 8;
+inline constexpr uint32_t ALL_LANES = 0xFFFFFFFF;
 
 template <class C>
 struct AddCompensatedResult {

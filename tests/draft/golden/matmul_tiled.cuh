@@ -4,11 +4,11 @@
 #include <trifold/cuda.cuh>
 #include <trifold/python_numbers.cuh>
 
+inline constexpr int TILE = 32;
+inline constexpr int SIDE = 8;
 inline constexpr int STEP = 8;
 inline constexpr int PITCH = 36;
-inline constexpr int TILE = 32;
 inline constexpr int OWN = 4;
-inline constexpr int SIDE = 8;
 inline constexpr int LOADS = 4;
 inline constexpr int THREADS = 64;
 

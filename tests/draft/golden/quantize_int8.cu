@@ -6,6 +6,10 @@ namespace {
 
 using trifold::Tensor;
 
+constexpr int LONG_ROW = 4096;
+constexpr int STRETCH = 1024;
+constexpr int MOST_PARTS = 8;
+
 std::tuple<Tensor, Tensor> quantize_int8(const Tensor& x) {
   trifold::check_floating("quantize_int8", x, "x");
   const Tensor q = trifold::empty_contiguous(x, x.sizes(), trifold::dtype_code(trifold::ScalarType::Char));
@@ -15,43 +19,47 @@ std::tuple<Tensor, Tensor> quantize_int8(const Tensor& x) {
   const int64_t count = scale.numel();
   const Tensor matrix = torch::stable::reshape(x, {count, columns});
   const Tensor of_q = torch::stable::reshape(q, {count, columns});
-  if (columns <= 4096) {
+  if (columns <= LONG_ROW) {
     if (count > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(matrix);
         const Tensor scales_argument = torch::stable::reshape(scale, {-1});
         const trifold::OnDevice device(x);
-        trifold::launch<quantize_int8_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(count)), dim3(256), 0,
-                                                 trifold::data<T>(x_argument), x_argument.stride(0),
-                                                 trifold::mutable_data<int8_t>(of_q), of_q.stride(0),
-                                                 trifold::mutable_data<float>(scales_argument), count, columns);
+        trifold::launch<quantize_int8_kernel<T>>(
+            device.stream(), dim3(static_cast<unsigned>(count)), dim3(trifold::threads_per_block), 0,
+            trifold::data<T>(x_argument), x_argument.stride(0), trifold::mutable_data<int8_t>(of_q), of_q.stride(0),
+            trifold::mutable_data<float>(scales_argument), count, columns);
         trifold::check_launch();
       });
     }
     return {q, scale};
   }
-  const int64_t parts = std::min<int64_t>(trifold::ceil_div(columns, 1024), 8);
+  const int64_t parts = std::min<int64_t>(trifold::ceil_div(columns, STRETCH), MOST_PARTS);
   const int64_t stretch = trifold::ceil_div(columns, parts);
   const Tensor largest = trifold::empty_contiguous(x, {count * parts}, trifold::compute_dtype(x));
-  if (count * parts > 0) {
+  const int64_t blocks = count * parts;
+  if (blocks > 0) {
     trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
       const Tensor x_argument = trifold::without_gaps(matrix);
       const trifold::OnDevice device(x);
       trifold::launch<quantize_int8_max_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(count * parts)), dim3(256), 0, trifold::data<T>(x_argument),
-          x_argument.stride(0), trifold::mutable_data<trifold::compute_t<T>>(largest), columns, parts, stretch);
+          device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(trifold::threads_per_block), 0,
+          trifold::data<T>(x_argument), x_argument.stride(0), trifold::mutable_data<trifold::compute_t<T>>(largest),
+          columns, parts, stretch);
       trifold::check_launch();
     });
   }
-  if (count * parts > 0) {
+  const int64_t blocks2 = count * parts;
+  if (blocks2 > 0) {
     trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
       const Tensor x_argument = trifold::without_gaps(matrix);
       const Tensor scales_argument = torch::stable::reshape(scale, {-1});
       const trifold::OnDevice device(x);
       trifold::launch<quantize_int8_parts_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(count * parts)), dim3(256), 0, trifold::data<T>(x_argument),
-          x_argument.stride(0), trifold::data<trifold::compute_t<T>>(largest), trifold::mutable_data<int8_t>(of_q),
-          of_q.stride(0), trifold::mutable_data<float>(scales_argument), columns, parts, stretch);
+          device.stream(), dim3(static_cast<unsigned>(blocks2)), dim3(trifold::threads_per_block), 0,
+          trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<trifold::compute_t<T>>(largest),
+          trifold::mutable_data<int8_t>(of_q), of_q.stride(0), trifold::mutable_data<float>(scales_argument), columns,
+          parts, stretch);
       trifold::check_launch();
     });
   }

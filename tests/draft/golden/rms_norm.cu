@@ -29,8 +29,8 @@ std::tuple<Tensor, Tensor> rms_norm(const Tensor& x, const std::optional<Tensor>
   const int64_t count = trifold::rows(x).size(0);
   const int64_t columns = trifold::rows(x).size(1);
   if (columns != 0) {
-    const int64_t team = columns <= 256 ? 32 : 256;
-    if (trifold::rows(x).scalar_type() == trifold::ScalarType::Double || columns > team * 8) {
+    const int64_t team = columns <= 32 * ELEMENTS_PER_THREAD ? 32 : trifold::threads_per_block;
+    if (trifold::rows(x).scalar_type() == trifold::ScalarType::Double || columns > team * ELEMENTS_PER_THREAD) {
       if (count > 0) {
         trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
           const Tensor x_argument = trifold::without_gaps(trifold::rows(x));
@@ -38,15 +38,15 @@ std::tuple<Tensor, Tensor> rms_norm(const Tensor& x, const std::optional<Tensor>
               trifold::without_gaps(!weight.has_value() ? trifold::empty_contiguous(x, {0}) : weight.value());
           const trifold::OnDevice device(x);
           trifold::launch<rms_norm_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(count)), dim3(256), 0, trifold::data<T>(x_argument),
-              x_argument.stride(0), trifold::data<T>(weight_argument), weight_argument.size(0),
-              trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
+              device.stream(), dim3(static_cast<unsigned>(count)), dim3(trifold::threads_per_block), 0,
+              trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<T>(weight_argument),
+              weight_argument.size(0), trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
               trifold::mutable_data<trifold::compute_t<T>>(outputs_1), count, columns, eps);
           trifold::check_launch();
         });
       }
     } else {
-      const int64_t grid = trifold::ceil_div(count * team, 256);
+      const int64_t grid = trifold::ceil_div(count * team, trifold::threads_per_block);
       if (grid > 0) {
         trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
           if constexpr (!std::is_same_v<T, double>) {
@@ -55,9 +55,9 @@ std::tuple<Tensor, Tensor> rms_norm(const Tensor& x, const std::optional<Tensor>
                 trifold::without_gaps(!weight.has_value() ? trifold::empty_contiguous(x, {0}) : weight.value());
             const trifold::OnDevice device(x);
             trifold::launch<rms_norm_rows_kernel<T>>(
-                device.stream(), dim3(static_cast<unsigned>(grid)), dim3(256), 0, trifold::data<T>(x_argument),
-                x_argument.stride(0), trifold::data<T>(weight_argument), weight_argument.size(0),
-                trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
+                device.stream(), dim3(static_cast<unsigned>(grid)), dim3(trifold::threads_per_block), 0,
+                trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<T>(weight_argument),
+                weight_argument.size(0), trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
                 trifold::mutable_data<trifold::compute_t<T>>(outputs_1), count, columns, eps, team);
             trifold::check_launch();
           }
@@ -108,8 +108,8 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x
       const Tensor grad_x_argument = trifold::rows(grad_x);
       const trifold::OnDevice device(x);
       trifold::launch<rms_norm_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(grid)), dim3(256), 0, trifold::data<T>(grad_argument),
-          grad_argument.stride(0), trifold::data<T>(x_argument), x_argument.stride(0),
+          device.stream(), dim3(static_cast<unsigned>(grid)), dim3(trifold::threads_per_block), 0,
+          trifold::data<T>(grad_argument), grad_argument.stride(0), trifold::data<T>(x_argument), x_argument.stride(0),
           trifold::data<T>(weight_argument), weight_argument.size(0),
           trifold::data<trifold::compute_t<T>>(rstd_argument), trifold::mutable_data<T>(grad_x_argument),
           grad_x_argument.stride(0), count, columns);
@@ -117,20 +117,22 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x
     });
   }
   if (parameters) {
-    const int64_t across = std::max<int64_t>(1, trifold::ceil_div(columns, 32));
-    const int64_t rows_a_part = std::max<int64_t>(32, trifold::ceil_div(count, std::max<int64_t>(1, 1056 / across)));
+    const int64_t across = std::max<int64_t>(1, trifold::ceil_div(columns, COLUMN_BLOCK));
+    const int64_t rows_a_part =
+        std::max<int64_t>(8 * COLUMN_THREADS, trifold::ceil_div(count, std::max<int64_t>(1, 1056 / across)));
     const int64_t shares = std::max<int64_t>(1, trifold::ceil_div(count, rows_a_part));
     const Tensor parts = trifold::empty_contiguous(rstd, {1, shares, columns});
-    if (trifold::ceil_div(columns, 32) > 0) {
+    const int64_t blocks_x = trifold::ceil_div(columns, COLUMN_BLOCK);
+    if (blocks_x > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const Tensor grad_argument = trifold::without_gaps(operands_0);
         const Tensor x_argument = trifold::without_gaps(operands_1);
         const Tensor rstd_argument = trifold::without_gaps(r);
         const trifold::OnDevice device(x);
         trifold::launch<rms_norm_weight_gradient_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(trifold::ceil_div(columns, 32)), static_cast<unsigned>(shares)),
-            dim3(32, 4), 0, trifold::data<T>(grad_argument), grad_argument.stride(0), trifold::data<T>(x_argument),
-            x_argument.stride(0), trifold::data<trifold::compute_t<T>>(rstd_argument),
+            device.stream(), dim3(static_cast<unsigned>(blocks_x), static_cast<unsigned>(shares)),
+            dim3(COLUMN_BLOCK, COLUMN_THREADS), 0, trifold::data<T>(grad_argument), grad_argument.stride(0),
+            trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<trifold::compute_t<T>>(rstd_argument),
             trifold::mutable_data<trifold::compute_t<T>>(parts), parts.stride(0), parts.stride(1), count, rows_a_part,
             columns);
         trifold::check_launch();
@@ -139,11 +141,12 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x
     const Tensor second = trifold::empty_contiguous(grad_weight, {0});
     const int64_t count2 = parts.size(1);
     const int64_t columns2 = parts.size(2);
-    if (trifold::ceil_div(columns2, 32) > 0) {
+    const int64_t blocks = trifold::ceil_div(columns2, COLUMN_BLOCK);
+    if (blocks > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const trifold::OnDevice device(x);
         trifold::launch<sum_parts_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(trifold::ceil_div(columns2, 32)), 1), dim3(32, 4), 0,
+            device.stream(), dim3(static_cast<unsigned>(blocks), 1), dim3(COLUMN_BLOCK, COLUMN_THREADS), 0,
             trifold::data<trifold::compute_t<T>>(parts), parts.stride(0), parts.stride(1),
             trifold::mutable_data<T>(grad_weight), trifold::mutable_data<T>(second), count2, columns2);
         trifold::check_launch();

@@ -6,6 +6,8 @@ namespace {
 
 using trifold::Tensor;
 
+constexpr int ROPE_BLOCK = 256;
+
 std::tuple<Tensor, Tensor> rope(const Tensor& q, const Tensor& k, const Tensor& cos, const Tensor& sin, bool inverse) {
   trifold::check_floating("rope", q, "q");
   trifold::check(trifold::same_device(k, q), "rope: q and k must be on the same device, but q is on ",
@@ -62,10 +64,11 @@ std::tuple<Tensor, Tensor> rope(const Tensor& q, const Tensor& k, const Tensor& 
       torch::stable::reshape(q_out, {trifold::floor_div(q_out.numel(), positions5 * columns3), positions5, columns3});
   const Tensor results_1 =
       torch::stable::reshape(k_out, {trifold::floor_div(k_out.numel(), positions6 * columns4), positions6, columns4});
-  const int64_t groups = trifold::ceil_div(operands_0.size(0), 4) + trifold::ceil_div(operands_1.size(0), 4);
-  const int64_t across = std::min<int64_t>(pairs2, 256);
-  const int64_t down = std::min<int64_t>(positions2, trifold::floor_div(256, across));
-  const int64_t deep = std::min<int64_t>(std::min<int64_t>(groups, trifold::floor_div(256, across * down)), 64);
+  const int64_t groups =
+      trifold::ceil_div(operands_0.size(0), HEADS_A_THREAD) + trifold::ceil_div(operands_1.size(0), HEADS_A_THREAD);
+  const int64_t across = std::min<int64_t>(pairs2, ROPE_BLOCK);
+  const int64_t down = std::min<int64_t>(positions2, trifold::floor_div(ROPE_BLOCK, across));
+  const int64_t deep = std::min<int64_t>(std::min<int64_t>(groups, trifold::floor_div(ROPE_BLOCK, across * down)), 64);
   const int64_t grid_0 = trifold::ceil_div(positions2, down);
   const int64_t grid_1 = std::min<int64_t>(trifold::ceil_div(groups, deep), 65535);
   if (grid_0 > 0 && grid_1 > 0) {

@@ -6,6 +6,10 @@ namespace {
 
 using trifold::Tensor;
 
+constexpr int MOST_LANES = 32;
+constexpr int BLOCK = 256;
+constexpr int MOST_BLOCKS_DOWN = 65535;
+
 Tensor scatter_add(const Tensor& source, const Tensor& index, int64_t size) {
   trifold::check_floating("scatter_add", source, "source");
   trifold::check(source.dim() == 2, "scatter_add: source must have two dimensions, not the shape ",
@@ -29,21 +33,22 @@ Tensor scatter_add(const Tensor& source, const Tensor& index, int64_t size) {
                           ? out
                           : trifold::empty_contiguous(out, out.sizes(), trifold::compute_dtype(source));
   const int64_t n = out.numel();
-  const int64_t blocks = trifold::ceil_div(n, 256);
+  const int64_t blocks = trifold::ceil_div(n, trifold::threads_per_block);
   if (blocks > 0) {
     trifold::dispatch_floating(source.scalar_type(), [&]<class T>() {
       const Tensor sums_argument = torch::stable::reshape(sums, {-1});
       const trifold::OnDevice device(source);
       trifold::launch<scatter_add_zero_kernel<trifold::compute_t<T>>>(
-          device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(256), 0,
+          device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(trifold::threads_per_block), 0,
           trifold::mutable_data<trifold::compute_t<T>>(sums_argument), n);
       trifold::check_launch();
     });
   }
   if (n > 0) {
-    const int64_t lanes = std::min<int64_t>(int64_t{1} << trifold::bit_length(std::max<int64_t>(columns - 1, 0)), 32);
-    const int64_t apart = trifold::floor_div(256, lanes);
-    const int64_t down = std::min<int64_t>(trifold::ceil_div(rows, apart * 4), 65535);
+    const int64_t lanes =
+        std::min<int64_t>(int64_t{1} << trifold::bit_length(std::max<int64_t>(columns - 1, 0)), MOST_LANES);
+    const int64_t apart = trifold::floor_div(BLOCK, lanes);
+    const int64_t down = std::min<int64_t>(trifold::ceil_div(rows, apart * ROWS_A_THREAD), MOST_BLOCKS_DOWN);
     const int64_t grid_0 = trifold::ceil_div(columns, lanes);
     if (grid_0 > 0 && down > 0) {
       trifold::dispatch_floating(source.scalar_type(), [&]<class T>() {
@@ -59,17 +64,17 @@ Tensor scatter_add(const Tensor& source, const Tensor& index, int64_t size) {
     }
   }
   if (!trifold::same_memory(sums, out)) {
-    const int64_t threads = trifold::ceil_div(n, 4);
-    const int64_t blocks2 = trifold::ceil_div(threads, 256);
+    const int64_t threads = trifold::ceil_div(n, NUMBERS_A_THREAD);
+    const int64_t blocks2 = trifold::ceil_div(threads, trifold::threads_per_block);
     if (blocks2 > 0) {
       trifold::dispatch_floating(source.scalar_type(), [&]<class T>() {
         if constexpr (sizeof(T) == 2) {
           const Tensor sums_argument = trifold::without_gaps(torch::stable::reshape(sums, {-1}));
           const Tensor out_argument = torch::stable::reshape(out, {-1});
           const trifold::OnDevice device(source);
-          trifold::launch<scatter_add_round_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks2)), dim3(256),
-                                                       0, trifold::data<trifold::compute_t<T>>(sums_argument),
-                                                       trifold::mutable_data<T>(out_argument), n);
+          trifold::launch<scatter_add_round_kernel<T>>(
+              device.stream(), dim3(static_cast<unsigned>(blocks2)), dim3(trifold::threads_per_block), 0,
+              trifold::data<trifold::compute_t<T>>(sums_argument), trifold::mutable_data<T>(out_argument), n);
           trifold::check_launch();
         }
       });
@@ -96,9 +101,10 @@ Tensor scatter_add_backward(const Tensor& grad, const Tensor& index) {
   const int64_t size = grad.size(0);
   const int64_t columns = grad.size(1);
   const Tensor grad_source = trifold::row_output(trifold::empty_contiguous(grad, {rows, columns}));
-  const int64_t lanes = std::min<int64_t>(int64_t{1} << trifold::bit_length(std::max<int64_t>(columns - 1, 0)), 32);
-  const int64_t apart = trifold::floor_div(256, lanes);
-  const int64_t down = std::min<int64_t>(trifold::ceil_div(rows, apart * 4), 65535);
+  const int64_t lanes =
+      std::min<int64_t>(int64_t{1} << trifold::bit_length(std::max<int64_t>(columns - 1, 0)), MOST_LANES);
+  const int64_t apart = trifold::floor_div(BLOCK, lanes);
+  const int64_t down = std::min<int64_t>(trifold::ceil_div(rows, apart * ROWS_A_THREAD), MOST_BLOCKS_DOWN);
   const int64_t grid_0 = trifold::ceil_div(columns, lanes);
   if (grid_0 > 0 && down > 0) {
     trifold::dispatch_floating(grad.scalar_type(), [&]<class T>() {

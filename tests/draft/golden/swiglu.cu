@@ -9,15 +9,15 @@ using trifold::Tensor;
 Tensor swiglu(const Tensor& gate, const Tensor& up) {
   trifold::check_alike("swiglu", gate, "gate", up, "up");
   const Tensor out = trifold::elementwise_output(gate);
-  const int64_t blocks = trifold::ceil_div(out.numel(), 256);
+  const int64_t blocks = trifold::ceil_div(out.numel(), trifold::threads_per_block);
   if (blocks > 0) {
     trifold::dispatch_floating(gate.scalar_type(), [&]<class T>() {
       const Tensor gate_argument = trifold::in_layout_of(out, gate);
       const Tensor up_argument = trifold::in_layout_of(out, up);
       const trifold::OnDevice device(gate);
-      trifold::launch<swiglu_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(256), 0,
-                                        trifold::data<T>(gate_argument), trifold::data<T>(up_argument),
-                                        trifold::mutable_data<T>(out), out.numel());
+      trifold::launch<swiglu_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks)),
+                                        dim3(trifold::threads_per_block), 0, trifold::data<T>(gate_argument),
+                                        trifold::data<T>(up_argument), trifold::mutable_data<T>(out), out.numel());
       trifold::check_launch();
     });
   }
@@ -33,14 +33,14 @@ std::tuple<Tensor, Tensor> swiglu_backward(const Tensor& grad, const Tensor& gat
   const Tensor operands_1 = trifold::in_layout_of(grad_gate, gate);
   const Tensor operands_2 = trifold::in_layout_of(grad_gate, up);
   const int64_t n = gate.numel();
-  const int64_t blocks = trifold::ceil_div(n, 256);
+  const int64_t blocks = trifold::ceil_div(n, trifold::threads_per_block);
   if (blocks > 0) {
     trifold::dispatch_floating(gate.scalar_type(), [&]<class T>() {
       const trifold::OnDevice device(gate);
-      trifold::launch<swiglu_backward_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(256), 0,
-                                                 trifold::data<T>(operands_0), trifold::data<T>(operands_1),
-                                                 trifold::data<T>(operands_2), trifold::mutable_data<T>(grad_gate),
-                                                 trifold::mutable_data<T>(grad_up), n);
+      trifold::launch<swiglu_backward_kernel<T>>(
+          device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(trifold::threads_per_block), 0,
+          trifold::data<T>(operands_0), trifold::data<T>(operands_1), trifold::data<T>(operands_2),
+          trifold::mutable_data<T>(grad_gate), trifold::mutable_data<T>(grad_up), n);
       trifold::check_launch();
     });
   }

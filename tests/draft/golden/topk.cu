@@ -6,9 +6,16 @@ namespace {
 
 using trifold::Tensor;
 
+constexpr int MOST = 64;
+constexpr int LEAST_VECTORS = 4096;
+constexpr int BLOCKS_WANTED = 528;
+constexpr int FEW_THREADS = 64;
+constexpr int BACKWARD_LEAST_VECTORS = 2048;
+constexpr int BACKWARD_BLOCKS_WANTED = 4224;
+
 std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
   trifold::check_floating("topk", x, "x");
-  trifold::check(1 <= k && k <= 64, "topk: k must be from 1 to 64, but is ", k,
+  trifold::check(1 <= k && k <= MOST, "topk: k must be from 1 to 64, but is ", k,
                  "; of more numbers, sort all with torch.sort(x, descending=True)");
   const Tensor matrix = trifold::rows(x);
   const int64_t count = matrix.size(0);
@@ -21,8 +28,8 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
   if (count == 0) {
     return {values, indices};
   }
-  const int64_t wanted = std::min<int64_t>(trifold::ceil_div(528, count),
-                                           columns / (4096 * (16 / static_cast<int64_t>(x.element_size()))));
+  const int64_t wanted = std::min<int64_t>(trifold::ceil_div(BLOCKS_WANTED, count),
+                                           columns / (LEAST_VECTORS * (16 / static_cast<int64_t>(x.element_size()))));
   const int64_t slices = std::max<int64_t>(std::max<int64_t>(wanted, trifold::ceil_div(columns, 1073741824)), 1);
   const Tensor results_0 = torch::stable::reshape(values, {-1});
   const Tensor results_1 = torch::stable::reshape(indices, {-1});
@@ -31,10 +38,10 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
     const int64_t count2 = matrix.size(0);
     const int64_t columns2 = matrix.size(1);
     const int64_t share = columns2 / 1;
-    const int64_t tile = 256 * (16 / static_cast<int64_t>(matrix.element_size()));
-    const bool few = share <= 256 || (k <= 32 && share <= tile);
-    const int64_t threads = few ? 64 : 256;
-    const int64_t capacity = few ? 256 : 512;
+    const int64_t tile = FEW_THREADS * ELEMENTS * (16 / static_cast<int64_t>(matrix.element_size()));
+    const bool few = share <= 4 * FEW_THREADS || (k <= FEW_THREADS / 2 && share <= tile);
+    const int64_t threads = few ? FEW_THREADS : trifold::threads_per_block;
+    const int64_t capacity = few ? 4 * FEW_THREADS : CAPACITY;
     if (count2 > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(matrix);
@@ -53,10 +60,10 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
     const int64_t count3 = matrix.size(0);
     const int64_t columns3 = matrix.size(1);
     const int64_t share2 = columns3 / slices;
-    const int64_t tile2 = 256 * (16 / static_cast<int64_t>(matrix.element_size()));
-    const bool few2 = share2 <= 256 || (k <= 32 && share2 <= tile2);
-    const int64_t threads2 = few2 ? 64 : 256;
-    const int64_t capacity2 = few2 ? 256 : 512;
+    const int64_t tile2 = FEW_THREADS * ELEMENTS * (16 / static_cast<int64_t>(matrix.element_size()));
+    const bool few2 = share2 <= 4 * FEW_THREADS || (k <= FEW_THREADS / 2 && share2 <= tile2);
+    const int64_t threads2 = few2 ? FEW_THREADS : trifold::threads_per_block;
+    const int64_t capacity2 = few2 ? 4 * FEW_THREADS : CAPACITY;
     if (count3 > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(matrix);
@@ -74,10 +81,10 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
     const int64_t count4 = parts.size(0);
     const int64_t columns4 = parts.size(1);
     const int64_t share3 = columns4 / 1;
-    const int64_t tile3 = 256 * (16 / static_cast<int64_t>(parts.element_size()));
-    const bool few3 = share3 <= 256 || (k <= 32 && share3 <= tile3);
-    const int64_t threads3 = few3 ? 64 : 256;
-    const int64_t capacity3 = few3 ? 256 : 512;
+    const int64_t tile3 = FEW_THREADS * ELEMENTS * (16 / static_cast<int64_t>(parts.element_size()));
+    const bool few3 = share3 <= 4 * FEW_THREADS || (k <= FEW_THREADS / 2 && share3 <= tile3);
+    const int64_t threads3 = few3 ? FEW_THREADS : trifold::threads_per_block;
+    const int64_t capacity3 = few3 ? 4 * FEW_THREADS : CAPACITY;
     if (count4 > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const trifold::OnDevice device(x);
@@ -112,23 +119,23 @@ Tensor topk_backward(const Tensor& grad_values, const Tensor& indices, int64_t c
   if (grad.numel() == 0) {
     return grad_x;
   }
-  const int64_t wanted =
-      std::min<int64_t>(trifold::ceil_div(4224, count),
-                        trifold::floor_div(columns, 2048 * (16 / static_cast<int64_t>(grad_x.element_size()))));
+  const int64_t wanted = std::min<int64_t>(
+      trifold::ceil_div(BACKWARD_BLOCKS_WANTED, count),
+      trifold::floor_div(columns, BACKWARD_LEAST_VECTORS * (16 / static_cast<int64_t>(grad_x.element_size()))));
   const int64_t slices = std::max<int64_t>(std::max<int64_t>(wanted, trifold::ceil_div(columns, 1073741824)), 1);
   const int64_t share = trifold::floor_div(columns, slices);
   const int64_t vectors = trifold::floor_div(share, 16 / static_cast<int64_t>(grad_x.element_size()));
-  const int64_t team = vectors <= 16 ? 4 : vectors <= 512 ? 32 : 256;
-  if (trifold::ceil_div(count, 256 / team) > 0) {
+  const int64_t team = vectors <= 16 ? 4 : vectors <= 512 ? 32 : trifold::threads_per_block;
+  const int64_t blocks_x = trifold::ceil_div(count, trifold::threads_per_block / team);
+  if (blocks_x > 0) {
     trifold::dispatch_floating(grad_values.scalar_type(), [&]<class T>() {
       const Tensor grad_values_argument = trifold::without_gaps(grad);
       const Tensor indices_argument = trifold::without_gaps(trifold::rows(indices));
       const Tensor grad_x_argument = trifold::rows(grad_x);
       const trifold::OnDevice device(grad_values);
       trifold::launch<topk_backward_kernel<T>>(
-          device.stream(),
-          dim3(static_cast<unsigned>(trifold::ceil_div(count, 256 / team)), static_cast<unsigned>(slices)), dim3(256),
-          0, trifold::data<T>(grad_values_argument), grad_values_argument.stride(0),
+          device.stream(), dim3(static_cast<unsigned>(blocks_x), static_cast<unsigned>(slices)),
+          dim3(trifold::threads_per_block), 0, trifold::data<T>(grad_values_argument), grad_values_argument.stride(0),
           trifold::data<int64_t>(indices_argument), indices_argument.stride(0),
           trifold::mutable_data<T>(grad_x_argument), grad_x_argument.stride(0), count, columns, share, k, team);
       trifold::check_launch();

@@ -4,10 +4,9 @@
 #include <trifold/cuda.cuh>
 #include <trifold/python_numbers.cuh>
 
-inline constexpr int CAPACITY = 512;
-inline constexpr int THREADS_PER_BLOCK = 256;
-inline constexpr int NO_COLUMN = 2147483647;
 inline constexpr int ELEMENTS = 4;
+inline constexpr int CAPACITY = 512;
+inline constexpr int NO_COLUMN = 2147483647;
 
 // Slice blockIdx.y of a row that is cut into gridDim.y slices; the last one also has the remainder.
 __device__ __forceinline__ int64_t slice_length(int64_t columns, int64_t share) {
@@ -127,8 +126,8 @@ __global__ void topk_kernel(const T* __restrict__ x, int64_t x_stride, const int
   using C = trifold::compute_t<T>;
   __shared__ C kept_values[CAPACITY];
   __shared__ int64_t kept_columns[CAPACITY];
-  __shared__ C best_values[THREADS_PER_BLOCK];
-  __shared__ int64_t best_columns[THREADS_PER_BLOCK];
+  __shared__ C best_values[trifold::threads_per_block];
+  __shared__ int64_t best_columns[trifold::threads_per_block];
   __shared__ int64_t next_free[1];
   const int thread = threadIdx.x;
   const int threads = blockDim.x;

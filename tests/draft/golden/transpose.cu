@@ -6,6 +6,8 @@ namespace {
 
 using trifold::Tensor;
 
+constexpr int MOST_BLOCKS = 2147483647;
+
 constexpr std::pair<int64_t, trifold::ScalarType> INTEGERS[] = {{1, trifold::ScalarType::Byte},
                                                                 {2, trifold::ScalarType::Short},
                                                                 {4, trifold::ScalarType::Int},
@@ -32,32 +34,33 @@ Tensor transpose(const Tensor& x) {
   if (whole && trifold::address(elements) % 4 == 0) {
     const Tensor words = trifold::view_as(elements, trifold::ScalarType::Int);
     const Tensor turned2 = trifold::view_as(turned, trifold::ScalarType::Int);
-    const int64_t tiles = count * trifold::ceil_div(rows / pack, 32) * trifold::ceil_div(columns / pack, 32);
-    const int64_t grid = std::min<int64_t>(tiles, 2147483647);
+    const int64_t tiles =
+        count * trifold::ceil_div(rows / pack, TILE_EDGE) * trifold::ceil_div(columns / pack, TILE_EDGE);
+    const int64_t grid = std::min<int64_t>(tiles, MOST_BLOCKS);
     const Tensor x2 = torch::stable::reshape(words, {count, -1, columns / pack});
     const Tensor y2 = torch::stable::reshape(turned2, {count, -1, rows / pack});
     if (grid > 0) {
       const Tensor x_argument = trifold::without_gaps(x2);
       const trifold::OnDevice device(x);
-      trifold::launch<transpose_words_kernel>(device.stream(), dim3(static_cast<unsigned>(grid)), dim3(32, 8), 0,
-                                              trifold::data<int>(x_argument), x_argument.stride(0),
-                                              x_argument.stride(1), trifold::mutable_data<int>(y2), y2.stride(0),
-                                              y2.stride(1), rows / pack, columns / pack, tiles, pack);
+      trifold::launch<transpose_words_kernel>(
+          device.stream(), dim3(static_cast<unsigned>(grid)), dim3(TILE_EDGE, TILE_HEIGHT), 0,
+          trifold::data<int>(x_argument), x_argument.stride(0), x_argument.stride(1), trifold::mutable_data<int>(y2),
+          y2.stride(0), y2.stride(1), rows / pack, columns / pack, tiles, pack);
       trifold::check_launch();
     }
   } else {
-    const int64_t tiles2 = count * trifold::ceil_div(rows, 32) * trifold::ceil_div(columns, 32);
-    const int64_t grid2 = std::min<int64_t>(tiles2, 2147483647);
+    const int64_t tiles2 = count * trifold::ceil_div(rows, TILE_EDGE) * trifold::ceil_div(columns, TILE_EDGE);
+    const int64_t grid2 = std::min<int64_t>(tiles2, MOST_BLOCKS);
     const Tensor x3 = torch::stable::reshape(elements, {count, -1, columns});
     const Tensor y3 = torch::stable::reshape(turned, {count, -1, rows});
     if (grid2 > 0) {
       trifold::dispatch_sizes<uint8_t, int16_t, int, int64_t>(x.element_size(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(x3);
         const trifold::OnDevice device(x);
-        trifold::launch<transpose_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(grid2)), dim3(32, 8), 0,
-                                             trifold::data<T>(x_argument), x_argument.stride(0), x_argument.stride(1),
-                                             trifold::mutable_data<T>(y3), y3.stride(0), y3.stride(1), rows, columns,
-                                             tiles2);
+        trifold::launch<transpose_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(grid2)),
+                                             dim3(TILE_EDGE, TILE_HEIGHT), 0, trifold::data<T>(x_argument),
+                                             x_argument.stride(0), x_argument.stride(1), trifold::mutable_data<T>(y3),
+                                             y3.stride(0), y3.stride(1), rows, columns, tiles2);
         trifold::check_launch();
       });
     }

@@ -4,10 +4,10 @@
 #include <trifold/cuda.cuh>
 #include <trifold/python_numbers.cuh>
 
-inline constexpr int MOST_PACK = 4;
 inline constexpr int TILE_EDGE = 32;
-inline constexpr int TILE_PITCH = 33;
 inline constexpr int TILE_HEIGHT = 8;
+inline constexpr int MOST_PACK = 4;
+inline constexpr int TILE_PITCH = 33;
 
 __global__ void transpose_words_kernel(const int* __restrict__ x, int64_t x_stride0, int64_t x_stride1,
                                        int* __restrict__ y, int64_t y_stride0, int64_t y_stride1, int64_t rows,
