@@ -10,6 +10,7 @@ these are built. The measuring program is not among them: a better clock changes
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import re
@@ -102,6 +103,7 @@ def recorded(document: Mapping[str, Any]) -> Sources:
     return dict(facts.get("sources") or {})
 
 
+@functools.lru_cache(maxsize=4096)  # each verification asks for the same files of the toolkit
 def digest(name: str, content: bytes) -> str:
     """The first 16 hexadecimal digits of the SHA-256 of a file's code; of all its bytes if ``name`` is not a code
     file's."""

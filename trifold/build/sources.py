@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Iterable
@@ -47,7 +48,7 @@ def local_sources(binding: Path) -> tuple[Path, ...]:
     Headers of the system, CUDA and torch are not included: their versions represent them. An ``#include`` in a comment
     or an inactive branch counts as well, which at worst rebuilds too often.
     """
-    return _with_included(binding, (path.resolve() for path in INCLUDE_ROOT.rglob("*") if path.is_file()))
+    return _with_included(binding, (path for path in INCLUDE_ROOT.rglob("*") if path.is_file()))
 
 
 def included_sources(binding: Path) -> tuple[Path, ...]:
@@ -64,14 +65,19 @@ def _with_included(binding: Path, others: Iterable[Path] = ()) -> tuple[Path, ..
         if path in seen:
             continue
         seen.add(path)
-        for match in _INCLUDE.finditer(path.read_bytes()):
-            name = (match[1] or match[2]).decode(errors="surrogateescape")
+        for name in _names_included(path.read_bytes()):
             for folder in (path.parent, binding.parent, INCLUDE_ROOT):
                 candidate = folder / name
                 if candidate.is_file():
                     waiting.append(candidate.resolve())
                     break
     return tuple(sorted(seen))
+
+
+@functools.lru_cache(maxsize=1024)  # builds ask for the same headers of trifold again and again
+def _names_included(content: bytes) -> tuple[str, ...]:
+    matches = _INCLUDE.finditer(content)
+    return tuple((match[1] or match[2]).decode(errors="surrogateescape") for match in matches)
 
 
 def own_sources(binding: Path) -> tuple[Path, ...]:

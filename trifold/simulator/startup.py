@@ -24,8 +24,8 @@ class InstallError(TrifoldError):
 def install(**changes: Any) -> None:
     """Run kernels of ``numba.cuda`` in this simulator from now on; imports ``numba.cuda``.
 
-    changes: options, as accepted by :func:`trifold.simulator.options`.
-        changes: options, as :func:`trifold.simulator.options` takes them.
+    Args:
+        changes: options, as accepted by :func:`trifold.simulator.options`.
 
     Raises:
         InstallError: numba.cuda is imported already, for a GPU.
