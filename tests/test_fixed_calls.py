@@ -1,0 +1,45 @@
+"""The calls that checks of accesses make in the simulator: large ones in one dtype."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+from hypothesis import strategies as st
+
+from trifold.cells import ImplementationKind
+from trifold.spec import DTYPES, Call, Limits, Spec, TensorCase
+from trifold.verification.calls import Search
+from trifold.verification.cell import Cell, Remote
+from trifold.workspace import OpFiles
+
+
+def _call(n: int, dtype: torch.dtype, seed: int = 0, factor: float = 1.0) -> Call:
+    return Call((TensorCase((n,), dtype, seed=seed), factor))
+
+
+SMALL = [_call(2048, dtype) for dtype in DTYPES]
+LARGE = [_call(2049, dtype, seed) for seed, dtype in enumerate(DTYPES)]
+OTHERS = [_call(2049, torch.float32, factor=2.0), _call(2050, torch.float32)]
+
+
+def _calls(kind: ImplementationKind) -> list[Call]:
+    remote = Remote(kind, OpFiles("op", *(Path("op.py"),) * 5), cast(Any, None), ("op",), differentiable=False)
+    spec = Spec(calls=lambda limits: st.just(SMALL[0]), smooth=[], edges=[*LARGE, *SMALL, *OTHERS])
+    cell = Cell(spec, remote, "cpu", torch.clone, Search(1), Limits(4000), lambda sample: None)
+    return [call for _, call in cell.fixed_calls_of_one_dtype()]
+
+
+def test_in_the_simulator_large_calls_that_differ_in_their_dtypes_alone_are_one() -> None:
+    calls = _calls("prototype")
+    assert calls == _calls("prototype")
+    assert len(set(map(repr, calls))) == len(calls) == len(SMALL) + 1 + len(OTHERS)
+    assert all(call in calls for call in (*SMALL, *OTHERS))
+    assert sum(call in calls for call in LARGE) == 1
+
+
+@pytest.mark.parametrize("call", LARGE, ids=lambda call: str(call.dtype))
+def test_a_port_has_kernels_for_each_dtype(call: Call) -> None:
+    assert call in _calls("port")
