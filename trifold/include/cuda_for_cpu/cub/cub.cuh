@@ -8,3 +8,7 @@
 #include <trifold/cpu/cub/block_reduce.h>
 #include <trifold/cpu/cub/block_scan.h>
 #include <trifold/cpu/cub/warp.h>
+
+#ifdef __CUDA_RUNTIME_API_H__  // a program, and not a port
+#include <trifold/cpu/cub/device.h>
+#endif
