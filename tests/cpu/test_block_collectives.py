@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.cpu.workspace import op_of
+from trifold import KernelFault
 from trifold.cpu import RawKernel
+from trifold.implementation import load_checked_port, load_port
 from trifold.sanitize.program import sanitize
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -94,3 +97,66 @@ template <typename T> __global__ void mean(const T* x, T* y, int n) {
     x, y = torch.arange(600.0).reshape(3, 200), torch.zeros(3)
     mean(3, 256, (x, y, 200))
     assert torch.equal(y, x.mean(1))
+
+
+KERNEL = """#pragma once
+#include <cub/cub.cuh>
+#include <trifold/cuda.cuh>
+
+// Of a row, the sum and its sorted values.
+__global__ void sorted_kernel(const float* x, float* y, bool waits) {
+  using Sort = cub::BlockRadixSort<float, 64, 2>;
+  using Reduce = cub::BlockReduce<float, 64>;
+  __shared__ union { typename Sort::TempStorage sort; typename Reduce::TempStorage reduce; } temp;
+  float own[2];
+  cub::LoadDirectBlocked(threadIdx.x, x, own);
+  const float sum = Reduce(temp.reduce).Sum(own);
+  if (waits) __syncthreads();
+  Sort(temp.sort).Sort(own);
+  cub::StoreDirectBlocked(threadIdx.x, y, own);
+  if (threadIdx.x == 0) y[0] = sum;
+}
+"""
+BINDING = """#include <trifold/binding.h>
+
+#include "sorted.cuh"
+
+namespace {
+trifold::Tensor sorted(const trifold::Tensor& x, bool waits) {
+  const trifold::Tensor y = trifold::elementwise_output(x);
+  const trifold::Stream stream;
+  trifold::launch<sorted_kernel>(stream, 1, 64, 0, trifold::data<float>(x), trifold::mutable_data<float>(y), waits);
+  return y;
+}
+}  // namespace
+
+TRIFOLD_LIBRARY(m) { trifold::implement<&sorted>(m, "sorted"); }
+"""
+PORT = """from torch import Tensor
+
+from trifold.port import Operators, elementwise_output, wire
+
+
+def register(op: Operators) -> None:
+    op.define("sorted(Tensor x, bool waits) -> Tensor", fake=lambda x, waits: elementwise_output(x))
+
+
+def sorted(x: Tensor, waits: bool) -> Tensor:
+    result: Tensor = op.sorted(x, waits)
+    return result
+
+
+op = wire(__name__, register)
+"""
+
+
+def test_the_port_of_an_op(tmp_path: Path) -> None:
+    files = op_of("sorted", tmp_path, cuh=KERNEL, cu=BINDING, py=PORT)
+    x = torch.rand(128)
+    wanted = x.sort().values
+    wanted[0] = x.sum()
+    torch.testing.assert_close(load_port(files).function(x, True), wanted)
+    checked = load_checked_port(files).function
+    torch.testing.assert_close(checked(x, True), wanted)
+    with pytest.raises(KernelFault, match="race on shared array element temp"):
+        checked(x, False)

@@ -4,6 +4,7 @@
 #include <trifold/cpu/cub/block_exchange.h>
 #include <trifold/cpu/cub/block_scan.h>
 #include <trifold/cpu/cub/radix_keys.h>
+#include <trifold/cpu/runtime_types.h>
 
 #include <algorithm>
 
