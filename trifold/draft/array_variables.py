@@ -11,6 +11,7 @@ from numba import types
 from trifold.draft import cpp
 from trifold.draft import tree as t
 from trifold.draft.arrays import Array, Extent, Wanted
+from trifold.draft.compound import assignment
 from trifold.draft.expressions import Expressions
 from trifold.draft.operations import array_arguments, shape_of
 from trifold.draft.origins import Origins, is_array, origins
@@ -200,14 +201,7 @@ class ArrayVariables:
             if starts:
                 yield Move(cpp.Declare(kind, [name], value, line=line), kind)
             elif value != cpp.Name(name) and not (isinstance(value, cpp.Name) and value.text == name):
-                yield Move(_assignment(cpp.Name(name), value, line), kind)
-
-
-def _assignment(target: cpp.Name, value: cpp.Expr, line: int) -> cpp.Assign:
-    match value:
-        case cpp.Infix(operator="+", left=cpp.Name(text=text), right=by) if text == target.text:
-            return cpp.Assign(target, "+=", by, line=line)
-    return cpp.Assign(target, "=", value, line=line)
+                yield Move(assignment(cpp.Name(name), value, line=line), kind)
 
 
 def _is_contiguous(found: Origins) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
+from trifold.draft.compound import assignment
 from trifold.draft.host_calls import HostCalls, Returned
 from trifold.draft.host_conditions import opposite, string, text_of
 from trifold.draft.host_expressions import as_it_is
@@ -216,13 +217,7 @@ def assign_at_end(body: list[cpp.Stmt], target: cpp.Name, value: cpp.Expr) -> No
     if isinstance(last, cpp.Declare) and isinstance(value, cpp.Name) and last.names == [value.text] and last.value:
         del body[-1]
         value = last.value
-    match value:
-        case cpp.Infix(operator="+" | "-" | "*" | "/" as sign, left=cpp.Name(text=text), right=by) if (
-            text == target.text
-        ):
-            body.append(cpp.Assign(target, f"{sign}=", by))
-        case _:
-            body.append(cpp.Assign(target, "=", value))
+    body.append(assignment(target, value))
 
 
 def _merged(parts: Sequence[str | cpp.Expr]) -> list[str | cpp.Expr]:

@@ -8,6 +8,7 @@ from trifold.draft import cpp
 from trifold.draft import tree as t
 from trifold.draft.arithmetic import Arithmetic
 from trifold.draft.arrays import Array, Extent
+from trifold.draft.compound import assignment
 from trifold.draft.expressions import SIGNS
 from trifold.draft.origins import origins
 from trifold.draft.records import member_type
@@ -109,6 +110,9 @@ class Parts(Tuples):
                 raise DraftError(statement.place, "this operator is not translated here", "write p.x = p.x // y")
             result = tuple(each.return_type for each in statement.signature)
             value = self.numbers.combine(SIGNS[statement.operator], target, value, result, None)
+            compound = assignment(target, value)
+            if compound.operator != "=":
+                return compound
         return cpp.Assign(target, "=", self.numbers.assigned(value, kind))
 
     def _counting(self, counter: cpp.Expr, length: cpp.Expr, body: list[cpp.Stmt]) -> cpp.Stmt:

@@ -11,6 +11,7 @@ from trifold.draft import tree as t
 from trifold.draft.arithmetic import UnnamedType
 from trifold.draft.array_variables import ArrayVariables
 from trifold.draft.arrays import Array, Extent
+from trifold.draft.compound import assignment
 from trifold.draft.cpp import fits
 from trifold.draft.expressions import SIGNS, Expressions, is_tuple
 from trifold.draft.operations import array_arguments, shape_of
@@ -22,8 +23,6 @@ from trifold.draft.tree import Type
 from trifold.draft.variables import Variable
 from trifold.draft.views import NEW_ARRAYS
 from trifold.draft.walk import names
-
-_COMPOUND = {"+", "-", "*", "/", "&", "|", "^", "<<", ">>", "%"}
 
 
 @dataclass
@@ -163,15 +162,9 @@ class Statements(Parts):
         return [written]
 
     def _in_place(self, version: t.Version, value: t.Binary) -> cpp.Stmt | None:
-        """The statement as `name += value`, if C++ computes that in the same type."""
-        variable = self._variable(version)
-        left = self.write.value(value.left)
-        if not (isinstance(left, cpp.Name) and left.text == variable.name):
-            return None
-        whole = self.write.value(value)
-        if not isinstance(whole, cpp.Infix) or whole.operator not in _COMPOUND or whole.left != left:
-            return None
-        return cpp.Assign(cpp.Name(variable.name), f"{whole.operator}=", whole.right)
+        """As `name += value`, if C++ computes that in the same type."""
+        made = assignment(cpp.Name(self._variable(version).name), self.write.value(value))
+        return made if made.operator != "=" else None
 
     def _store(self, statement: t.Store) -> cpp.Stmt:
         element, array = self.write.element(
@@ -188,10 +181,10 @@ class Statements(Parts):
             loaded = cpp.Index(element.base, element.indices, type=kind) if isinstance(element, cpp.Index) else element
             if array.stored is not None:
                 loaded = cpp.Cast(self.numbers.name(kind), element, type=kind)
-            left, right = self.numbers.balanced(sign, loaded, value, result, None)
-            if left is loaded and array.stored is None:
-                return cpp.Assign(element, f"{sign}=", right)
             value = self.numbers.combine(sign, loaded, value, result, None)
+            compound = assignment(element, value)
+            if compound.operator != "=":
+                return compound
         if array.stored is not None:
             return cpp.Assign(element, "=", self._as_stored(value, array.stored, kind))
         return cpp.Assign(element, "=", self.numbers.assigned(value, kind))
