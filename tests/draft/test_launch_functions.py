@@ -9,6 +9,7 @@ import pytest
 from tests.draft.test_refusals import drafting
 
 BEGIN = """
+import numba
 import torch
 from numba import cuda
 from torch import Tensor
@@ -128,6 +129,49 @@ def named(x: Tensor, n: int) -> Tensor:
     y = x.new_empty(x.numel())
     blocks = -(-n // (TILE[0] * ITEMS)), ITEMS
     launch(named_kernel, blocks, x.reshape(-1), output(y), _STEP, min(n, MOST), block=TILE)
+    return y
+"""
+
+BOUNDED = """
+N = 64
+
+@cuda.jit(device=True)
+def parts(n, limit):
+    if not (n != 0):
+        return n, limit
+    low = n + limit
+    high = low * limit
+    return low, high
+
+@cuda.jit
+def bounded_kernel(x, y, n):
+    i = cuda.grid(1)
+    a = b = numba.float32(0)
+    size = 2
+    while size <= N:
+        half = size // 2
+        a += x[i // half]
+        size *= 2
+    flat = cuda.threadIdx.x
+    while flat < N and b < n:
+        b += x[flat % 7]
+        flat += cuda.blockDim.x
+    left = n
+    while left > 0:
+        a += x[left // 3]
+        left -= 5
+    other = n
+    while other > 0 or a < 1:
+        a += x[other // 3]
+        other -= 5
+    low, high = parts(i, n)
+    y[low, i + high] = a + b
+
+def bounded(x: Tensor, n: int) -> Tensor:
+    if x.dtype != torch.float32:
+        raise RuntimeError("bounded: float32")
+    y = x.new_empty(x.numel(), 4)
+    launch(bounded_kernel, 1, x.reshape(-1), output(y), n)
     return y
 """
 
@@ -267,6 +311,23 @@ DRAFTED = {
             '"named: 4"',
             "trifold::ceil_div(n, TILE_0 * ITEMS)",
             "dim3(static_cast<unsigned>(blocks_0), ITEMS), dim3(TILE_0, TILE_1)",
+        ],
+    ),
+    # What a condition says of a variable is true of it in the condition's body.
+    "bounded": (
+        BOUNDED,
+        "",
+        [
+            "float b = 0.0f;",
+            "int size = 2;",
+            "const int half = size / 2;",
+            "a += x[i / half];",
+            "b += x[flat % 7];",
+            "a += x[left / 3];",
+            "a += x[trifold::floor_div(other, 3)];",
+            "int64_t low;\n  int64_t high;",
+            "if (n == 0) return {n, limit};",
+            "y[low * y_stride + i + high]",
         ],
     ),
     # A dtype that does not follow from another one's is a parameter of the template.

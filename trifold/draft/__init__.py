@@ -2,12 +2,13 @@
 
 source      a kernel's text, its comments and the values of its global names
 builder     Python's syntax tree → the typed tree (tree), in static single assignment form; targets and loops are parts
-            of it, folding evaluates what is known before any thread runs
-infer       types, from Numba's CUDA typing context (oracle); operations is the table of all functions that can be
-            translated, with those of libdevice, ufuncs and vectors; records are structs
-ranges      the range of each integer
-variables   which assignments share a C++ variable
-functions, statements, parts, tuples, expressions, arithmetic, arrays      the typed tree → the C++ tree (cpp)
+            of it, folding is what it knows before any thread runs
+infer       types, as Numba's CUDA typing context (oracle) says; operations is the one table of what is known,
+            with those of libdevice, ufuncs and vectors; records are structs
+ranges      the range of each integer; conditions are what `while` and `if` say of it
+variables   which variable of C++ holds which assignments
+functions, statements, parts, tuples, expressions, arithmetic, arrays      the typed tree → the C++ tree (cpp);
+            compound writes x += y
 overlap     which pointers get __restrict__
 printer     the C++ tree → text
 """

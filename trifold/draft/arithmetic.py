@@ -92,7 +92,7 @@ class Arithmetic:
         if isinstance(value, cpp.Cast) and value.held:
             return self.assigned(value.operand, to)
         if isinstance(value, cpp.Literal) and all(isinstance(each, types.Float) for each in to):
-            return value
+            return self._of_result(value, to)
         if isinstance(value, cpp.Ternary):
             parts = [
                 self.convert(each, to) if isinstance(each, cpp.Literal) and _floats(to) else each
@@ -202,7 +202,7 @@ class Arithmetic:
         if self._follows(right, result) and self._follows(left, result):
             pairs = zip(left.type or (), right.type or (), result, strict=True)
             if all(each in (a, b) for a, b, each in pairs):
-                return left, right
+                return self._of_result(left, result), self._of_result(right, result)
         if isinstance(left, cpp.Literal) and self._follows(right, result):
             return self.convert(left, result), right
         if isinstance(right, cpp.Literal) and self._follows(left, result):
@@ -210,6 +210,11 @@ class Arithmetic:
         if self._follows(right, result):
             return self.convert(left, result), right
         return self.convert(left, result), self.convert(right, result)
+
+    def _of_result(self, value: cpp.Expr, result: Type) -> cpp.Expr:
+        """Not ``0.0f`` where the result is a double."""
+        single = isinstance(value, cpp.Literal) and set(value.type or ()) == {types.float32}
+        return self.convert(value, result) if single and set(result) == {types.float64} else value
 
     def _follows(self, value: cpp.Expr, to: Type) -> bool:
         """Whether C++ converts the value to ``to`` if the other operand has that type."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import operator
 from typing import TYPE_CHECKING, Any
@@ -122,6 +123,8 @@ class Expressions(Calls):
             return self._conditions(expression)
         if isinstance(expression, t.Unary) and expression.operator is operator.not_:
             inner = self.condition(expression.operand)
+            if isinstance(inner, cpp.Infix) and inner.operator in ("==", "!="):
+                return dataclasses.replace(inner, operator="!=" if inner.operator == "==" else "==")
             return cpp.Prefix("!", inner, type=self.boolean, interval=(0, 1))
         return self.numbers.truth(self.value(expression))
 

@@ -309,10 +309,8 @@ class Module:
         count = len(function.result[0])
         ranges = result_ranges(function)
         rows = [each.value.elements for each in function.returns if isinstance(each.value, t.TupleOf)]
-        names = []
-        for column in zip(*rows, strict=True):
-            found = {each.version.name if isinstance(each, t.Read) else "" for each in column}
-            names.append(found.pop() if len(found) == 1 else "")
+        # As the last return names them, where others return something else.
+        names = [_name_of(each) for each in rows[-1]] if rows else []
         if len(set(names)) < count or "" in names:
             names = [("first", "second", "third", "fourth")[i] if i < 4 else f"part{i}" for i in range(count)]
         kinds = [tuple(each[i] for each in function.result) for i in range(count)]
@@ -364,6 +362,13 @@ class Module:
         found = written_with(found, function)
         self._stores[function] = found
         return found
+
+
+def _name_of(value: t.Expr) -> str:
+    """The variable that is returned, perhaps converted; "": something else is."""
+    if isinstance(value, t.Call) and isinstance(value.function, types.Number) and len(value.arguments) == 1:
+        value = value.arguments[0]
+    return value.version.name if isinstance(value, t.Read) else ""
 
 
 def constant_definitions(constants: Mapping[str, tuple[object, types.Type]]) -> list[cpp.ConstantDefinition]:

@@ -15,6 +15,7 @@ from numba import cuda, types
 from numba.core.typing import Signature
 
 from trifold.draft import tree as t
+from trifold.draft.conditions import Limits, limited, limits_of_reads
 from trifold.draft.cpp import limits
 from trifold.draft.tree import Interval
 
@@ -39,10 +40,13 @@ def find_ranges(kernel: t.Function, given: dict[str, Interval]) -> None:
     """
     functions = list(_called_from(kernel))
     results: dict[t.Function, list[Interval | None]] = {}
+    said: Limits = {}
+    for function in functions:
+        said |= limits_of_reads(function)
     for version in kernel.parameters:
         version.interval = given.get(version.name, _of_type(version.type))
     for turn in range(_MOST_ROUNDS):
-        ranges = _Ranges(results, widen=turn >= _PATIENCE)
+        ranges = _Ranges(results, said, widen=turn >= _PATIENCE)
         for function in functions:
             ranges.function(function)
         if not ranges.changed:
@@ -91,8 +95,9 @@ def _results_of(function: t.Function) -> list[Interval | None]:
 
 
 class _Ranges:
-    def __init__(self, results: dict[t.Function, list[Interval | None]], *, widen: bool) -> None:
+    def __init__(self, results: dict[t.Function, list[Interval | None]], said: Limits, *, widen: bool) -> None:
         self.results = results
+        self.said = said  # of what is read, by the conditions around it
         self.widen = widen
         self.changed = False
 
@@ -166,7 +171,8 @@ class _Ranges:
             self._expression(child)
         if isinstance(expression, t.Call) and expression.callees is not None:
             for version, argument in zip(expression.callees.parameters, expression.arguments, strict=True):
-                self._set(version, argument.interval)
+                # As the variable is: a parameter of its type is worth more than one of a narrower type.
+                self._set(version, argument.version.interval if isinstance(argument, t.Read) else argument.interval)
         bounds = _of_type(expression.type)
         if bounds is None:
             return
@@ -183,7 +189,7 @@ class _Ranges:
             case t.Constant(value=value):
                 return int(value), int(value)
             case t.Read(version=version):
-                return version.interval
+                return limited(version.interval, self.said.get(expression, []))
             case t.Attribute(name="laneid"):
                 return 0, 31
             case t.Attribute(base=t.Known(value=stub), name=name):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from numba import types
+
 from trifold.draft import tree as t
 from trifold.draft.folding import folded
 from trifold.draft.refusal import DraftError, Place
@@ -80,7 +82,11 @@ class Targets:
         first, *others = targets
         if not isinstance(first, ast.Name):
             first, others = self._new_name("value", first), targets
-        built: list[t.Stmt] = [self._let(first.id, self._expression(value), place, last)]
+        computed = self._expression(value)
+        converts = isinstance(computed, t.Call) and isinstance(computed.function, types.Number)
+        if converts and all(isinstance(each, t.Constant) for each in computed.children()):  # float32(0)
+            return [each for target in targets for each in self._assign(target, value, place, last)]
+        built: list[t.Stmt] = [self._let(first.id, computed, place, last)]
         again = ast.copy_location(ast.Name(first.id, ast.Load()), first)
         for target in others:
             built += self._assign(target, again, place, last)

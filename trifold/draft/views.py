@@ -196,6 +196,10 @@ class Views:
         """The sum of two offsets."""
         if isinstance(left, cpp.Literal) and isinstance(right, cpp.Literal):
             return self._whole(int(left.value + right.value))
+        if left.type == self.each(types.int64) and isinstance(right, cpp.Infix) and right.operator in ("+", "-"):
+            part, combine = self._sum(left, right.left), _plus if right.operator == "+" else _minus
+            interval = combine(part.interval, right.right.interval)
+            return self.numbers.combine(right.operator, part, right.right, self.each(types.int64), interval)
         return self.numbers.combine("+", left, right, self.each(types.int64), _plus(left.interval, right.interval))
 
     def _whole(self, number: int) -> cpp.Literal:
@@ -345,3 +349,7 @@ def _times(a: Interval | None, b: Interval | None) -> Interval | None:
 
 def _plus(a: Interval | None, b: Interval | None) -> Interval | None:
     return None if a is None or b is None else (a[0] + b[0], a[1] + b[1])
+
+
+def _minus(a: Interval | None, b: Interval | None) -> Interval | None:
+    return None if a is None or b is None else (a[0] - b[1], a[1] - b[0])

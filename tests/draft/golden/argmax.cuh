@@ -71,8 +71,8 @@ __global__ void argmax_kernel(const T* __restrict__ x, int64_t x_stride, const i
   if (row < rows) {
     const int64_t i_end = slice_length(columns, share);
     for (int64_t i = lane; i < i_end; i += team) {
-      if (is_larger(C(x[row * x_stride + (begin + i)]), value)) {
-        value = C(x[row * x_stride + (begin + i)]);
+      if (is_larger(C(x[row * x_stride + begin + i]), value)) {
+        value = C(x[row * x_stride + begin + i]);
         column = i;
       }
     }
@@ -83,7 +83,7 @@ __global__ void argmax_kernel(const T* __restrict__ x, int64_t x_stride, const i
   if (row < rows && lane == 0) {
     const int64_t at = row * gridDim.y + blockIdx.y;
     values[at] = T(value);
-    indices[at] = columns_of_size > 0 ? columns_of[row * columns_of_stride + (begin + column)] : begin + column;
+    indices[at] = columns_of_size > 0 ? columns_of[row * columns_of_stride + begin + column] : begin + column;
   }
 }
 
@@ -98,5 +98,5 @@ __global__ void argmax_backward_kernel(const T* __restrict__ grad_values, const 
   const int64_t own = indices[row] - begin;
   const int64_t i_end = slice_length(columns, share);
   for (int64_t i = lane; i < i_end; i += team)
-    grad_x[row * grad_x_stride + (begin + i)] = i == own ? grad_values[row] : T(0.0f);
+    grad_x[row * grad_x_stride + begin + i] = i == own ? grad_values[row] : T(0.0f);
 }

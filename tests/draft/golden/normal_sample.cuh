@@ -57,8 +57,8 @@ __device__ __forceinline__ double philox_signed_uniform(uint64_t bits) {
 }
 
 struct BoxMullerResult {
-  double first;
-  double second;
+  double cosine;
+  double sine;
 };
 
 // Two normals: `sqrt(-2 ln u)` times cosine and sine of an angle.
@@ -102,7 +102,7 @@ __global__ void normal_sample_kernel(const T* __restrict__ mean, const T* __rest
     const int64_t key = state_length > 0 ? state[0] : seed;
     const double z =
         philox_normal(key, offset, trifold::floor_div(normal, 4), static_cast<int>(trifold::floor_mod(normal, 4)));
-    samples[row * samples_stride + (i - row * columns)] = T(C(C(mean[row]) + C(std[row]) * z));
+    samples[row * samples_stride + i - row * columns] = T(C(C(mean[row]) + C(std[row]) * z));
   }
 }
 

@@ -13,9 +13,9 @@ __device__ __forceinline__ void rotate_heads(const T* x, int64_t x_stride0, int6
   using C = trifold::compute_t<T>;
   for (int64_t head = first; head < min(first + HEADS_A_THREAD, x_length0); ++head) {
     const C x1 = C(x[head * x_stride0 + position * x_stride1 + pair]);
-    const C x2 = C(x[head * x_stride0 + position * x_stride1 + (pair + pairs)]);
+    const C x2 = C(x[head * x_stride0 + position * x_stride1 + pair + pairs]);
     out[head * out_stride0 + position * out_stride1 + pair] = T(x1 * cosine - x2 * sine);
-    out[head * out_stride0 + position * out_stride1 + (pair + pairs)] = T(x2 * cosine + x1 * sine);
+    out[head * out_stride0 + position * out_stride1 + pair + pairs] = T(x2 * cosine + x1 * sine);
   }
 }
 

@@ -27,10 +27,10 @@ __device__ __forceinline__ bool comes_before(C value_a, int64_t column_a, C valu
 template <class C>
 __device__ __forceinline__ void sort(C* values, int64_t* columns, int count) {
   __syncthreads();
-  int64_t distance_before = 0;
-  int64_t size = 2;
+  int distance_before = 0;
+  int size = 2;
   while (size <= count) {
-    int64_t distance = trifold::floor_div(size, 2);
+    int distance = size / 2;
     while (distance > 0) {
       if (max(distance, distance_before) > 32) {
         __syncthreads();
@@ -38,8 +38,8 @@ __device__ __forceinline__ void sort(C* values, int64_t* columns, int count) {
         __syncwarp();
       }
       for (int pair = threadIdx.x; pair < count / 2; pair += blockDim.x) {
-        const int i = static_cast<int>(2 * pair - (pair & (distance - 1)));
-        const int64_t j = i + distance;
+        const int i = 2 * pair - (pair & (distance - 1));
+        const int64_t j = int64_t{i} + distance;
         bool swaps;
         if ((i & size) == 0) {
           swaps = comes_before(values[j], columns[j], values[i], columns[i]);
@@ -56,7 +56,7 @@ __device__ __forceinline__ void sort(C* values, int64_t* columns, int count) {
         }
       }
       distance_before = distance;
-      distance = trifold::floor_div(distance, 2);
+      distance /= 2;
     }
     size *= 2;
   }
@@ -96,7 +96,7 @@ __device__ __forceinline__ void sort(C* values, int64_t* columns, int64_t count)
         }
       }
       distance_before = distance;
-      distance = trifold::floor_div(distance, 2);
+      distance /= 2;
     }
     size *= 2;
   }
@@ -145,7 +145,7 @@ __global__ void topk_kernel(const T* __restrict__ x, int64_t x_stride, const int
         C value = C(-INFINITY);
         int64_t column = first + element * threads + thread;
         while (element < ELEMENTS && column < length) {
-          value = C(x[row * x_stride + (begin + column)]);
+          value = C(x[row * x_stride + begin + column]);
           if (!comes_before(threshold_value, threshold_column, value, column)) break;
           ++element;
           column += threads;
@@ -159,8 +159,8 @@ __global__ void topk_kernel(const T* __restrict__ x, int64_t x_stride, const int
           C best_value = C(-INFINITY);
           int64_t best_column = NO_COLUMN;
           for (int64_t i = first + thread; i < min(length, first + ELEMENTS * threads); i += threads) {
-            if (comes_before(C(x[row * x_stride + (begin + i)]), i, best_value, best_column)) {
-              best_value = C(x[row * x_stride + (begin + i)]);
+            if (comes_before(C(x[row * x_stride + begin + i]), i, best_value, best_column)) {
+              best_value = C(x[row * x_stride + begin + i]);
               best_column = i;
             }
           }
@@ -209,7 +209,7 @@ __global__ void topk_backward_kernel(const T* __restrict__ grad_values, int64_t 
   const int64_t begin = blockIdx.y * share;
   const int64_t length = slice_length(columns, share);
   if (row < rows) {
-    for (int64_t i = lane; i < length; i += team) grad_x[row * grad_x_stride + (begin + i)] = T(0.0f);
+    for (int64_t i = lane; i < length; i += team) grad_x[row * grad_x_stride + begin + i] = T(0.0f);
   }
   if (team > 32) {
     __syncthreads();
@@ -220,7 +220,7 @@ __global__ void topk_backward_kernel(const T* __restrict__ grad_values, int64_t 
     for (int64_t j = lane; j < k; j += team) {
       const int64_t column = indices[row * indices_stride + j] - begin;
       if (column >= 0 && column < length)
-        grad_x[row * grad_x_stride + (begin + column)] = grad_values[row * grad_values_stride + j];
+        grad_x[row * grad_x_stride + begin + column] = grad_values[row * grad_values_stride + j];
     }
   }
 }
