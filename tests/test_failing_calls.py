@@ -19,7 +19,7 @@ def failure_of(test: Callable[[Call], None], reference: Callable[..., Any] = lam
     spec = Spec(calls=elementwise(1))
     cell = Cell(spec, nothing, "cpu", reference, Search(4), Limits(elements=100), lambda sample: None)
     with pytest.raises(CheckFailed) as caught:
-        cell.for_each_call(test, fixed=False)
+        cell.for_each_call(test, fixed=())
     return caught.value
 
 
