@@ -1,4 +1,4 @@
-// Execution's findings for threads that wait for each other in vain; each text is complete without context.
+// Execution's findings for threads that wait for each other forever; each text is complete without context.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -29,7 +29,7 @@ bool waits_with_mask(const Thread& thread) {
   return (thread.warp->at_rendezvous >> thread.lane & 1) != 0 && !is_of_whole_warp(operation_of(thread));
 }
 
-// The remedy for lanes that call this with others in vain.
+// The remedy for lanes that call this with others that never do.
 std::string remedy(const Thread& caller, std::string_view of_masks) {
   if (!is_of_whole_warp(operation_of(caller))) return "\n" + std::string(of_masks);
   return "\n" + std::string(name(operation_of(caller))) +
