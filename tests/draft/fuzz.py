@@ -108,7 +108,8 @@ class Expressions:
         if form == 10:
             return f"cuda.popc(np.{self._choices.one(('uint32', 'uint64'))}({left}))"
         if form == 11:
-            return f"({left} ** ({self.integer(scope, depth - 1)} & 7))"
+            # No power overflows: Numba multiplies with LLVM's nsw, by which such a product may be anything.
+            return f"(np.int8({left}) ** ({self.integer(scope, depth - 1)} & 7))"
         if form == 12:
             return f"WIDTHS[np.int64({left}) % 3]"
         right = self.integer(scope, depth - 1)
