@@ -286,6 +286,15 @@ SECOND_DERIVATIVES = (
         message="where up is a constant",
     ),
     Wrong(
+        name="a third derivative misses a term",
+        why="what the second derivative computes from a saved tensor was detached, and it is right itself",
+        op="sigmoid",
+        edits=edits("port", ("grad * grad_y * (1 - 2 * y)", "grad * grad_y * (1 - 2 * y.detach())")),
+        row="gradgradcheck",
+        implementation="prototype",
+        message="a third derivative: ",
+    ),
+    Wrong(
         name="a column-major upstream gradient is read as if it were row-major, where the other argument is frozen",
         why="the shortcut for one gradient alone skips the copy that the common path makes",
         op="mul",

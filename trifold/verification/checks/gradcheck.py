@@ -1,4 +1,5 @@
-"""Gradients against finite differences: torch's gradcheck and gradgradcheck, and second derivatives in each dtype."""
+"""Gradients against finite differences: torch's gradcheck and gradgradcheck, second derivatives in each dtype, and
+third ones."""
 
 from __future__ import annotations
 
@@ -150,6 +151,33 @@ def gradgradcheck(cell: Cell) -> str | None:
         cell.begin(call, "smooth")
         _compare_second(cell, call)
     _with_constants(cell, in_dtype(smooth[-1], torch.float32))
+    return _third(cell, in_dtype(smooth[-1], torch.float64))
+
+
+def _third(cell: Cell, call: Call) -> str | None:
+    """Third derivatives, in a random direction, against differences of second ones: torch's own of the reference may be
+    wrong, as those of its layer_norm are (torch 2.13)."""
+    cell.begin(call, "smooth")
+    function, inputs = _differentiated(cell, call, cell.implementation.function)
+
+    def derived(values: Sequence[Tensor], of: Sequence[Tensor], seed: int) -> list[Tensor]:
+        given = [value for value in values if value.requires_grad]
+        outer = [upstream_gradient(value, call.dtype, seed + k) for k, value in enumerate(given)]
+        grads = torch.autograd.grad(given, of, outer, create_graph=True, allow_unused=True) if given else ()
+        return [grad for grad in grads if grad is not None]
+
+    def second(*tensors: Tensor) -> tuple[Tensor, ...]:
+        first = derived(as_tuple(function(*tensors)), tensors, 5)
+        return tuple(derived(first, tensors, 9)) or (torch.zeros((), dtype=call.dtype),)
+
+    try:
+        torch.autograd.gradcheck(second, inputs, fast_mode=True, eps=1e-6, atol=1e-5, rtol=1e-3)
+    except GradcheckError as error:
+        raise CheckFailed(f"a third derivative: {' '.join(str(error).split())[:600]}", call) from None
+    except RuntimeError as error:
+        if "has no gradient" not in str(error):
+            raise CheckFailed(f"a third derivative: {type(error).__name__}: {error}", call) from error
+        return f"third derivatives are refused: {error}"
     return None
 
 
