@@ -169,6 +169,62 @@ EMPTY_SPECS = (
         implementation="prototype",
     ),
     Wrong(
+        name="layouts that are never drawn",
+        why="it was written for contiguous tensors, and so was its spec; it takes others too",
+        op="add",
+        edits=(
+            *edits("prototype", ("flat(y, out)", "y.as_strided((y.numel(),), (1,))")),
+            *edits(
+                "spec",
+                ("calls=elementwise(2)", "calls=lambda limits: elementwise(2)(limits).filter(_dense)"),
+                ("edges=elementwise_edges(2)", "edges=[call for call in elementwise_edges(2) if _dense(call)]"),
+                (
+                    "spec = Spec(",
+                    "def _dense(call):\n"
+                    "    return all(getattr(x, 'layout', '') == 'contiguous' for x in call.args)\n\n\nspec = Spec(",
+                ),
+            ),
+        ),
+        row="values",
+        implementation="prototype",
+        message="where it is contiguous in each call of the spec: refuse it, or be right and draw it",
+    ),
+    Wrong(
+        name="a dtype that is never drawn",
+        why="half types were to follow; they are not refused",
+        op="add",
+        edits=(
+            *edits("prototype", ("    return out\n", "    return out * 0 if out.dtype == torch.float16 else out\n")),
+            *edits("prototype", ("from numba import cuda\n", "import torch\nfrom numba import cuda\n")),
+            *edits(
+                "spec",
+                ("calls=elementwise(2)", "calls=lambda limits: elementwise(2)(limits).filter(_wide)"),
+                ("edges=elementwise_edges(2)", "edges=[call for call in elementwise_edges(2) if _wide(call)]"),
+                ("spec = Spec(", "def _wide(call):\n    return call.dtype != torch.float16\n\n\nspec = Spec("),
+            ),
+        ),
+        row="values",
+        implementation="prototype",
+        message="the op takes float16, which no call of the spec has: refuse it, or be right and draw it",
+    ),
+    Wrong(
+        name="an option that is never drawn, and ignored",
+        why="everybody uses its default",
+        op="embedding",
+        edits=(
+            *edits("port", ("indices.flatten().argsort(stable=True) if deterministic else None", "None")),
+            *edits(
+                "spec",
+                ('{"deterministic": True} if draw(st.booleans()) else {}', "{}"),
+                ("deterministic=deterministic),\n            reason,", "deterministic=False),\n            reason,"),
+                ("layout, deterministic=deterministic)\n", "layout, deterministic=False)\n"),
+            ),
+        ),
+        row="sensitivity",
+        implementation="prototype",
+        message="deterministic is False in each case of the values check: an op that ignores it would pass",
+    ),
+    Wrong(
         name="no bad call",
         why="what is not asked cannot be wrong",
         op="round_ste",

@@ -74,6 +74,7 @@ def sensitivity(cell: Cell) -> str:
             f"every case with a result of {accepted} would accept zeros: state a smaller scale for these sizes"
         )
     _require_sizes(cell)
+    _require_options(cell)
     return f"{len(applied)} impostors are rejected within {cell.cases} cases"
 
 
@@ -108,6 +109,7 @@ class ZerosBySize:
 
 
 _ENOUGH = 8  # elements of a result
+_MANY = 40  # cases: of as many, drawn values of a parameter are not all its default by chance
 _WELL_ABOVE_0 = 0.01
 
 
@@ -124,6 +126,22 @@ def _require_sizes(cell: Cell) -> None:
         f"no case of the values check has more than {largest} elements: a kernel that launches one block would pass; "
         f"draw tensors of more than {_BLOCK} elements"
     )
+
+
+def _require_options(cell: Cell) -> None:
+    """Of many cases, some have another value of each parameter whose default is a number, a flag or a word."""
+    if len(cell.calls) < _MANY:
+        return
+    for place, parameter in enumerate(cell.parameters):
+        default = parameter.default
+        if not isinstance(default, bool | int | float | str):
+            continue
+        given = (call.args[place] if place < len(call.args) else call.kwargs.get(parameter.name) for call in cell.calls)
+        if all(value is None or value == default for value in given):
+            raise CheckFailed(
+                f"{parameter.name} is {default!r} in each case of the values check: an op that ignores it would pass; "
+                "draw other values"
+            )
 
 
 class _Stale:

@@ -14,6 +14,7 @@ from trifold.spec import AliasCase, Call
 from trifold.spec.call import Path, tensor_at
 from trifold.verification.calls import rows_of
 from trifold.verification.cell import Cell
+from trifold.verification.checks.unasked import right_or_refused
 from trifold.verification.comparison import Expected, same_values
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.results import as_tuple, form_of_whole
@@ -47,6 +48,7 @@ def values(cell: Cell) -> str | None:
         cell.run_case(lambda call: (compare(cell, call), None)[1], call, "again, after all others")
     for call, by_keyword in _called_by_keyword(cell):
         cell.run_case(functools.partial(_require_same, cell, call), by_keyword, "by keyword")
+    right_or_refused(cell, compare)
     return _as_native_code(cell)
 
 
