@@ -96,6 +96,11 @@ _SAMPLES: tuple[tuple[str, Callable[[torch.dtype], Call], str], ...] = (
         lambda dtype: _call((3, 9, 1, 32), (3, 3), dtype),
         "decoding: a block has several groups of heads",
     ),
+    (
+        "many heads",
+        lambda dtype: _call((300, 1, 2), (1,), dtype),
+        "a block has at most 64 threads in its third dimension",
+    ),
     ("odd half", lambda dtype: _call((2, 3, 6), (1,), dtype), "columns of the second half begin at no vector"),
     ("squarable", lambda dtype: _call((7, 9, 16), (2,), dtype, fill="squarable"), "a nan spoils its own pair alone"),
     (

@@ -181,6 +181,15 @@ LIMITS = (
         message="__launch_bounds__",
     ),
     Wrong(
+        name="more than 64 threads in the third dimension of a block",
+        why="a block may have as many threads in all, and 1,024 in each of the other dimensions",
+        op="rope",
+        edits=edits("prototype", ("ROPE_BLOCK // (across * down), 64)", "ROPE_BLOCK // (across * down))")),
+        row="values",
+        implementation="prototype",
+        message="64",
+    ),
+    Wrong(
         name="more than 48 KiB of static shared memory",
         why="a table that grew by a column; a GPU's compiler refuses it",
         op="round_ste",
