@@ -38,6 +38,8 @@ class Schedules:
     count: int = 1
 
 
+_BEFORE_LAUNCH = ctypes.CFUNCTYPE(None)
+
 _schedules = Schedules()
 _capability: str | None = None
 
@@ -200,6 +202,19 @@ def observe(call: Callable[[], object], seed: int) -> list[Finding]:
     _library().trifold_host_begin(seed)
     call()
     return _found()
+
+
+@contextmanager
+def before_each_launch(call: Callable[[], object]) -> Iterator[None]:
+    """Within it, ``call`` is called before each launch of a checked port, by the thread that launches. It may launch
+    kernels too; what it raises is lost."""
+    before = _library().trifold_host_before_checked_launch
+    told = _BEFORE_LAUNCH(call)
+    before(told)
+    try:
+        yield
+    finally:
+        before(_BEFORE_LAUNCH())
 
 
 def record_writes(on: bool, library: Path | str | None = None) -> None:

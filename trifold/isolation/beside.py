@@ -24,7 +24,11 @@ from trifold.implementation import Implementation, prototype_module
 from trifold.isolation.recorder import Recorder
 from trifold.workspace import OpFiles
 
+from .defaults import other_random_states, random_states
+from .interleaved import run_interleaved
 from .tensors import Json, bytes_of, flattened, form_of, mapped, numbered, tensors_in
+
+__all__ = ["run_interleaved"]
 
 Arguments = list[Any]
 Answer = tuple[Json, Sequence[Tensor]]
@@ -95,9 +99,10 @@ def _backward_twice(function: Callable[..., Any], args: Arguments, kwargs: dict[
 
 
 def run_what_is_kept(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
-    """How many arguments and results are still referenced after calls without gradients whose caller has dropped
-    them."""
+    """How many arguments and results somebody holds after calls that ask for no gradient, but their caller; and whose
+    random numbers these calls draw or seed, besides torch's."""
     calls: list[list[torch.UntypedStorage]] = []
+    before = other_random_states()
     with torch.no_grad():
         for _ in range(2):  # the last call's may be cached until the next one
             given = mapped([list(args), kwargs], torch.clone)
@@ -105,7 +110,10 @@ def run_what_is_kept(op: Implementation, args: Arguments, kwargs: dict[str, Any]
             calls.append([one.untyped_storage() for one in tensors_in([given, results])])
             del given, results
     gc.collect()
-    return {"kept": sum(torch._C._storage_Use_Count(one._cdata) > 1 for one in calls[0])}, ()
+    return {
+        "kept": sum(torch._C._storage_Use_Count(one._cdata) > 1 for one in calls[0]),
+        "drawn": [name for name, state in random_states().items() if state != before[name]],
+    }, ()
 
 
 def run_changed_before_backward(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:

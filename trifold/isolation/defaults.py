@@ -1,8 +1,12 @@
-"""torch's process-wide settings, which belong to the application: an op neither relies on them nor changes them."""
+"""Settings for a whole process belong to the application, and so do its random numbers: an op neither relies on them
+nor changes them."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
+import os
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,8 +28,23 @@ def settings() -> dict[str, str]:
         "torch.backends.cudnn.benchmark": torch.backends.cudnn.benchmark,
         "torch.set_flush_denormal()": (torch.tensor(2.0**-149) * 1 == 0).item(),
         "numpy.geterr()": np.geterr(),
+        "gc.isenabled()": gc.isenabled(),
+        "os.getcwd()": os.getcwd(),
     }
     return {name: str(value) for name, value in values.items()}
+
+
+def other_random_states() -> dict[str, object]:
+    """New states of the random numbers that are not torch's, by module: none that an op has set before."""
+    random.random()
+    np.random.random()
+    return random_states()
+
+
+def random_states() -> dict[str, object]:
+    """The states of the random numbers that are not torch's, by module."""
+    name, keys, *position = np.random.get_state()
+    return {"random": random.getstate(), "numpy.random": (name, tuple(keys), *position)}
 
 
 @contextlib.contextmanager

@@ -242,7 +242,9 @@ class Server:
             {"list": [request["args"], request["kwargs"]]}
         )
         self._set_random_state(request)
-        answer, tensors = getattr(beside, f"run_{request['what']}")(self.implementation(), args, kwargs, request)
+        answer, tensors = getattr(beside, f"run_{request['what']}")(
+            self.implementation(request.get("of", "plain")), args, kwargs, request
+        )
         packed = Packed()
         packed_tensors = packed.pack(list(tensors))
         return {"answer": answer, "tensors": packed_tensors, "storages": packed.write(self.channel.outgoing)[0]}

@@ -1,6 +1,7 @@
 // Launches: blocks run in plain loops until a thread waits, and then by the execution core.
 #include "launch.h"
 
+#include <atomic>
 #include <cassert>
 #include <cstdio>
 #include <cstdlib>
@@ -31,7 +32,10 @@ namespace {
 // Checked launches run one at a time, since the watched memory is per process.
 std::mutex one_checked_launch;
 
-// Runs all remaining blocks on one fiber, as long as no thread waits.
+// Called before each checked launch, by the thread that launches; null: nothing is. It may make other launches.
+std::atomic<void (*)()> before_checked_launch{nullptr};
+
+// All blocks that are left, on one fiber, for as long as no thread waits.
 void run_plain(Turn& now) {
   const dim3& grid = now.kernel.grid;
   for (; now.block < now.end; ++now.block) {
@@ -240,6 +244,7 @@ class Telling {
 
 void run_checked(const Kernel& kernel, Registers registers) {
   require_launchable(kernel);
+  if (void (*const call)() = before_checked_launch.load(); call != nullptr) call();
   const std::lock_guard<std::mutex> alone(one_checked_launch);
   engine::Launch launch = launch_of(kernel);
   engine::Tally tally(policy());
@@ -308,3 +313,7 @@ void exceed_launch_bounds(unsigned threads) {
 }
 
 }  // namespace trifold::host
+
+extern "C" [[gnu::visibility("default")]] void trifold_host_before_checked_launch(void (*call)()) {
+  trifold::host::before_checked_launch.store(call);
+}

@@ -5,10 +5,13 @@ Each case runs forward and backward with all checks: under four schedules, the n
 or under one shuffled schedule for drawn and for large calls. It also runs in the natural order without checks. Results
 and gradients must have the same bits in each run, or be within the bound of ``values`` where the spec says that a sum
 has no order. The first run of a case records the bytes that kernels write, for the row ``written``.
+One call for each sequence of kernels is made once more, with another one between its launches
+(:mod:`trifold.verification.checks.interleaving`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import zlib
 from collections.abc import Collection, Iterable, Sequence
@@ -21,6 +24,7 @@ from trifold.spec import Call
 from trifold.verification.cell import Cell, Origins
 from trifold.verification.checks.agreement import Run, require_same
 from trifold.verification.checks.findings_on_gpu import findings_on_gpu
+from trifold.verification.checks.interleaving import Launched, require_apart
 from trifold.verification.checks.origin import Recorded, form_with_checks
 from trifold.verification.observations import Observations
 from trifold.verification.outcomes import CheckFailed
@@ -45,7 +49,8 @@ def findings(cell: Cell) -> str | None:
     unwritten: list[CheckFailed] = []
 
     def checked(call: Call, seed: int, *, record: bool) -> Run:
-        recorded = Recorded.of(cell, call, form, seed, record=record)
+        with launched.by(call, cell.current[1]) if record else contextlib.nullcontext():
+            recorded = Recorded.of(cell, call, form, seed, record=record)
         found.take(recorded.observed, call)
         if record and not unwritten:
             try:
@@ -73,12 +78,14 @@ def findings(cell: Cell) -> str | None:
         test(call, (0, *_SHUFFLED) if call.elements <= _FEW else (_one_of_them(call),))
 
     cell.process.load(build=True, form=form)
+    launched = Launched(cell, form)
     cell.for_each_call(in_all, examples=0, fixed=cell.fixed_calls_of_one_dtype())
     cell.for_each_call(
         lambda call: test(call, (_one_of_them(call),)), examples=min(_CALLS, cell.search.examples), fixed=()
     )
     for call in cell.small_calls():
         cell.run_case(in_all, call)
+    require_apart(cell, form, launched.calls.values())
     cell.origins = Origins(cell.cases, frozenset(cell.dtypes), unwritten[0] if unwritten else None)
     cell.met = found.met
     # The row that runs a GPU's kernels reports acceptances that only these could meet.

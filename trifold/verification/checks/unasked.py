@@ -13,7 +13,7 @@ from dataclasses import replace
 from trifold.findings import KernelFault
 from trifold.spec import DTYPES, Call, IndexCase, TensorCase
 from trifold.spec.case import AnyCase, Layout
-from trifold.verification.cell import Cell, CheckFailed
+from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import in_dtype
 
 _SMALL = 4096  # elements

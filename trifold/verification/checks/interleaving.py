@@ -1,0 +1,93 @@
+"""Calls whose launches alternate: in two streams of a GPU, or of two threads, they do. What both write to is shared."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from torch import Tensor
+
+from trifold.isolation.tensors import numbered
+from trifold.spec import Call
+from trifold.verification.cell import Cell
+from trifold.verification.checks.contract import others
+from trifold.verification.checks.differentiation import require_gradients, same_gradients
+from trifold.verification.comparison import same_values
+from trifold.verification.outcomes import CheckFailed
+from trifold.verification.seeding import seed
+
+_ELEMENTS = 256  # about so many, of a call that is made with another one between its launches
+
+
+class Launched:
+    """One call for each sequence of kernels that calls launch, forward and backward, of different ordinary numbers if
+    there is such a one: of equal ones, or of a single one, results may not depend on them.
+
+    Attributes:
+        calls: by how often which kernels are launched, whatever the arguments of their templates.
+    """
+
+    def __init__(self, cell: Cell, form: str) -> None:
+        self._cell, self._form = cell, form
+        self.calls: dict[frozenset[tuple[str, int]], tuple[Call, str]] = {}
+
+    @contextlib.contextmanager
+    def by(self, call: Call, sample: str) -> Iterator[None]:
+        """Within it the call is made, once."""
+        before = self._counts()
+        yield
+        kernels = frozenset((self._counts() - before).items())
+        known = self.calls.get(kernels)
+        if kernels and (known is None or _rank(call) < _rank(known[0])):
+            self.calls[kernels] = call, sample
+
+    def _counts(self) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for name, count in self._cell.process.branches(self._form).items():
+            counts[name.partition("<")[0]] += count
+        return counts
+
+
+def _rank(call: Call) -> tuple[bool, int]:
+    """The least of the call that shows the most."""
+    plain = all((case.layout, case.fill) == ("contiguous", "normal") for _, case in call.floating())
+    return not plain, abs(call.elements - _ELEMENTS)
+
+
+def require_apart(cell: Cell, form: str, calls: Iterable[tuple[Call, str]]) -> None:
+    """Each call, forward and backward, gives the same with another one before each of its launches.
+
+    Raises:
+        CheckFailed: it does not.
+    """
+    if cell.spec.writes:  # the same call cannot be made again
+        return
+    for call, sample in calls:
+        cell.run_case(lambda call: _require_apart(cell, form, call), call, sample)
+
+
+def _require_apart(cell: Cell, form: str, call: Call) -> None:
+    paths = cell.gradient_paths(call)
+    both = [call.arguments(cell.device), next(others(call)).arguments(cell.device)]
+    for made in both:
+        require_gradients(made, call, paths)
+    seed(call.seed)
+    told, tensors = cell.process.beside("interleaved", [list(made) for made in both], {}, of=form)
+    each = iter(tensors)
+    alone, *runs = ([next(each) if there else None for there in given] for given in told["given"])
+    count = told["results"]
+
+    def results(run: list[Tensor | None]) -> list[Tensor]:
+        return [value for value in run[:count] if value is not None]
+
+    for run in runs:
+        same = same_values(cell, call, results(alone), results(run)) and same_gradients(
+            cell, call, paths, alone[count:], run[count:], lambda result, dtype, seed: numbered(result)
+        )
+        if not same:
+            raise CheckFailed(
+                "another call, made between two launches of this one as in another stream or thread, changes what it "
+                "gives: both write to the same memory, which the op keeps; allocate it in each call",
+                call,
+            )
