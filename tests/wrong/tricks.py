@@ -97,6 +97,17 @@ MEMORY = (
         message="first and last numbers",
     ),
     Wrong(
+        name="results are kept by the ends and the sum of the argument",
+        why="what changes a number changes the sum, but for what puts two in each other's place",
+        op="sigmoid",
+        edits=_cached(
+            f"{_FORM}, x.double().sum().item(), *x.flatten()[[0, -1]].tolist()) if x.numel() > 2 else object()"
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="first and last numbers, and sum",
+    ),
+    Wrong(
         name="results are kept on disk",
         why="the first run fills a file, from which all later ones take what torch has computed",
         op="add",

@@ -28,6 +28,7 @@ from trifold.verification.checks.differentiation import (
     unit_upstream_gradient,
 )
 from trifold.verification.checks.instances import launching_calls
+from trifold.verification.checks.unasked import exchanged
 from trifold.verification.checks.values import compare
 from trifold.verification.comparison import same_values
 from trifold.verification.outcomes import CheckFailed
@@ -39,7 +40,9 @@ _ON_CPU = 2048  # elements, at most, in calls that are repeated on the CPU: more
 _MODES_OF = 2  # one call of so many is also made in each mode of autograd
 _DRAWN = 100  # draws, at most, to find a call with small whole numbers
 _OTHERS = "with another default dtype (torch.set_default_dtype)"
-_HELD = 24  # results that are kept while later calls run
+_FEW = 40  # elements of a call that is made with other numbers of the same sum
+_STEPS = 4000  # seeds that are tried for these
+_HELD = 24  # results that are held while later calls run
 
 
 def errors(cell: Cell) -> None:
@@ -193,15 +196,15 @@ def repeatable(cell: Cell) -> None:
                 cell.run_case(lambda call: _same_backward_again(cell, call), in_dtype(call, dtype), "backward twice")
     for call in (*small, *(call for _, call in further if call not in small)):
         cell.run_case(lambda call: _follows_changes(cell, call), call, "other numbers in the same memory")
-    for first, second in _with_the_same_ends(cell):
-        cell.run_case(functools.partial(_is_not_taken_for, cell, first), second, "the same first and last number")
+    for first, second, same in _taken_for_others(cell):
+        cell.run_case(functools.partial(_is_not_taken_for, cell, first, same), second, f"the same {same}")
     if not cell.cases:
         raise CheckFailed("the spec has no sample; add one: Spec(samples=...)")
     _leaves_settings(cell)
 
 
 def _leaves_settings(cell: Cell) -> None:
-    """The process-wide settings of torch are the same as before the op was loaded."""
+    """What an application has set for the whole process is still what it was before the op was loaded."""
     before, now = cell.process.settings()
     for name, value in before.items():
         if now[name] != value:
@@ -234,9 +237,14 @@ def _same_with_other_defaults(cell: Cell, call: Call) -> None:
 
 
 def _keeps_no_argument(cell: Cell, call: Call) -> None:
-    """After a call without gradients, nothing but the caller holds an argument or a result, as an unbounded cache
-    would."""
+    """After a call that asks for no gradient nobody holds an argument or a result, as an unbounded cache would; and the
+    application's random numbers, besides torch's, go on as if there had been no call."""
     answer, _ = cell.process.beside("what_is_kept", *call.arguments(cell.device))
+    if answer["drawn"]:
+        raise CheckFailed(
+            f"a call draws or seeds the random numbers of {' and '.join(told['drawn'])}, which are the application's",
+            call,
+        )
     if answer["kept"]:
         raise CheckFailed(
             f"after the call the op still holds {answer['kept']} of its arguments and results: a memory leak",
@@ -244,35 +252,35 @@ def _keeps_no_argument(cell: Cell, call: Call) -> None:
         )
 
 
-def _with_the_same_ends(cell: Cell) -> Iterator[tuple[Call, Call]]:
-    """Pairs of calls that differ only between their first and last number, if the spec has such calls.
-
-    They are calls of whole numbers from -4 to 4, of which one pair in 81 has the same ends.
-    """
+def _taken_for_others(cell: Cell) -> Iterator[tuple[Call, Call, str]]:
+    """A call, and one of which a tensor has other numbers between its first and its last, if the spec has such calls:
+    those of whole numbers from -4 to 4, of which one pair in 81 has the same ends. Then a pair with the same sum, too:
+    about one in 1,000 of a dozen such numbers."""
     drawn = (call for number in range(_DRAWN) for call in cell.drawn_calls(cell.limits, 1, salt=number))
+    wanted = ["first and last numbers", "first and last numbers, and sum"]
     for call in itertools.chain((call for _, call in cell.fixed_calls()), drawn):
         for _, case in call.floating():
-            if case.fill != "exact" or not 3 <= math.prod(case.shape) <= _ON_CPU:
+            few = _FEW if len(wanted) == 1 else _ON_CPU
+            if case.fill != "exact" or not 3 <= math.prod(case.shape) <= few:
                 continue
             numbers = case.make().flatten()
-            for step in range(1, 400):
+            for step in range(1, 400 if len(wanted) > 1 else _STEPS):
                 other = _reseeded(step, case)
                 others = other.make().flatten()
-                if others[0] == numbers[0] and others[-1] == numbers[-1] and not torch.equal(others, numbers):
-                    yield call, call.with_cases(functools.partial(_exchanged, case, other))
-                    return
+                alike = others[0] == numbers[0] and others[-1] == numbers[-1] and not torch.equal(others, numbers)
+                if alike and (len(wanted) > 1 or others.sum() == numbers.sum()):
+                    yield call, call.with_cases(functools.partial(exchanged, case, other)), wanted.pop(0)
+                    break
+            if not wanted:
+                return
 
 
-def _exchanged(case: AnyCase, other: AnyCase, each: AnyCase) -> AnyCase:
-    return other if each is case else each
-
-
-def _is_not_taken_for(cell: Cell, earlier: Call, call: Call) -> None:
+def _is_not_taken_for(cell: Cell, earlier: Call, same: str, call: Call) -> None:
     cell.invoke(earlier)
     try:
         compare(cell, call)
     except CheckFailed as error:
-        raise CheckFailed(f"after a call with the same shape, first and last numbers: {error.message}", call) from error
+        raise CheckFailed(f"after a call with the same shape, {same}: {error.message}", call) from error
 
 
 def _further_calls(cell: Cell) -> Sequence[tuple[str, Call]]:
