@@ -1,5 +1,5 @@
-"""Ops that rely on the application's state, or change it: torch's settings, its generator, memory; and one that detects
-that it is verified."""
+"""Ops that rely on the application's state, or change it: settings, random numbers, memory; ops whose calls share memory;
+and one that detects that it is verified."""
 
 from __future__ import annotations
 
@@ -114,6 +114,38 @@ SURROUNDINGS = (
         ),
         row="repeatable",
         implementation="port",
-        missed="calls come one after the other, and nobody counts the memory that the op allocates and keeps",
+        missed="a GPU alone chooses these kernels; the row findings makes a call between two launches of others",
+    ),
+    Wrong(
+        name="the sums of parts are kept for each shape",
+        why="an allocation is saved; of two calls in two streams, one adds up the other's parts",
+        op="layer_norm",
+        edits=edits(
+            "prototype",
+            ("WARPS_PER_BLOCK = THREADS_PER_BLOCK // 32\n", "WARPS_PER_BLOCK = THREADS_PER_BLOCK // 32\n_parts = {}\n"),
+            (
+                "        parts = statistics.new_empty((2, shares, columns))\n",
+                "        key = shares, columns, statistics.dtype\n"
+                "        if key not in _parts:\n"
+                "            _parts[key] = statistics.new_empty((2, shares, columns))\n"
+                "        parts = _parts[key]\n",
+            ),
+        ),
+        row="findings",
+        implementation="prototype",
+        message="both write to the same memory, which the op keeps",
+    ),
+    Wrong(
+        name="NumPy's random numbers are seeded",
+        why="a table of random numbers is made in each call, and is to be the same; a data loader shuffles no more",
+        op="sigmoid",
+        edits=edits(
+            "prototype",
+            ("import torch\n", "import numpy as np\nimport torch\n"),
+            ('    check_floating("sigmoid", x=x)\n', '    check_floating("sigmoid", x=x)\n    np.random.seed(0)\n'),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="the random numbers of numpy.random",
     ),
 )

@@ -242,7 +242,7 @@ def _keeps_no_argument(cell: Cell, call: Call) -> None:
     answer, _ = cell.process.beside("what_is_kept", *call.arguments(cell.device))
     if answer["drawn"]:
         raise CheckFailed(
-            f"a call draws or seeds the random numbers of {' and '.join(told['drawn'])}, which are the application's",
+            f"a call draws or seeds the random numbers of {' and '.join(answer['drawn'])}, which are the application's",
             call,
         )
     if answer["kept"]:

@@ -73,10 +73,10 @@ def _require_apart(cell: Cell, form: str, call: Call) -> None:
     for made in both:
         require_gradients(made, call, paths)
     seed(call.seed)
-    told, tensors = cell.process.beside("interleaved", [list(made) for made in both], {}, of=form)
+    answer, tensors = cell.process.beside("interleaved", [list(made) for made in both], {}, of=form)
     each = iter(tensors)
-    alone, *runs = ([next(each) if there else None for there in given] for given in told["given"])
-    count = told["results"]
+    alone, *runs = ([next(each) if there else None for there in given] for given in answer["given"])
+    count = answer["results"]
 
     def results(run: list[Tensor | None]) -> list[Tensor]:
         return [value for value in run[:count] if value is not None]
