@@ -1,5 +1,5 @@
-"""Ops that rely on the application's state, or change it: settings, random numbers, memory; ops whose calls share memory;
-and one that detects that it is verified."""
+"""Ops that rely on the application's state, or change it: settings, random numbers, memory; ops whose calls share
+memory; and one that detects that it is verified."""
 
 from __future__ import annotations
 

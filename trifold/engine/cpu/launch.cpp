@@ -35,7 +35,7 @@ std::mutex one_checked_launch;
 // Called before each checked launch, by the thread that launches; null: nothing is. It may make other launches.
 std::atomic<void (*)()> before_checked_launch{nullptr};
 
-// All blocks that are left, on one fiber, for as long as no thread waits.
+// Runs all remaining blocks on one fiber, as long as no thread waits.
 void run_plain(Turn& now) {
   const dim3& grid = now.kernel.grid;
   for (; now.block < now.end; ++now.block) {

@@ -15,6 +15,7 @@ from trifold.spec import DTYPES, Call, IndexCase, TensorCase
 from trifold.spec.case import AnyCase, Layout
 from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import in_dtype
+from trifold.verification.outcomes import CheckFailed
 
 _SMALL = 4096  # elements
 _OTHER_LAYOUTS: tuple[Layout, ...] = ("transposed", "sliced", "expanded", "offset")
