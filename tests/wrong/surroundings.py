@@ -146,6 +146,6 @@ SURROUNDINGS = (
         ),
         row="repeatable",
         implementation="prototype",
-        message="the random numbers of numpy.random",
+        message="random numbers, those of numpy.random",
     ),
 )

@@ -206,11 +206,11 @@ def observe(call: Callable[[], object], seed: int) -> list[Finding]:
 
 @contextmanager
 def before_each_launch(call: Callable[[], object]) -> Iterator[None]:
-    """Within it, ``call`` is called before each launch of a checked port, by the thread that launches. It may launch
-    kernels too; what it raises is lost."""
+    """A context in which ``call`` is called before each launch of a checked port, by the thread that launches. It may
+    launch kernels; an exception that it raises is ignored."""
     before = _library().trifold_host_before_checked_launch
-    told = _BEFORE_LAUNCH(call)
-    before(told)
+    function = _BEFORE_LAUNCH(call)
+    before(function)
     try:
         yield
     finally:

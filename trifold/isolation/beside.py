@@ -99,8 +99,8 @@ def _backward_twice(function: Callable[..., Any], args: Arguments, kwargs: dict[
 
 
 def run_what_is_kept(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
-    """How many arguments and results somebody holds after calls that ask for no gradient, but their caller; and whose
-    random numbers these calls draw or seed, besides torch's."""
+    """How many arguments and results are still referenced after calls without gradients whose caller has dropped
+    them; and the modules, besides torch, whose random state these calls change."""
     calls: list[list[torch.UntypedStorage]] = []
     before = other_random_states()
     with torch.no_grad():

@@ -1,5 +1,5 @@
-"""Settings for a whole process belong to the application, and so do its random numbers: an op neither relies on them
-nor changes them."""
+"""Settings and random states of the process, which belong to the application: an op neither relies on them nor changes
+them."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def settings() -> dict[str, str]:
 
 
 def other_random_states() -> dict[str, object]:
-    """New states of the random numbers that are not torch's, by module: none that an op has set before."""
+    """:func:`random_states` after a draw, so that they differ from a state that an op may have set."""
     random.random()
     np.random.random()
     return random_states()
 
 
 def random_states() -> dict[str, object]:
-    """The states of the random numbers that are not torch's, by module."""
+    """The states of Python's and NumPy's random generators, by module."""
     name, keys, *position = np.random.get_state()
     return {"random": random.getstate(), "numpy.random": (name, tuple(keys), *position)}
 

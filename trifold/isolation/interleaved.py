@@ -1,4 +1,4 @@
-"""Calls of an op whose launches alternate, as those in two streams of a GPU or of two threads may."""
+"""Two calls of an op whose launches alternate, as they may in two streams or threads."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from trifold.implementation import Implementation
 
 from .tensors import Json, flattened, numbered, tensors_in
 
-_PLACES = 4  # at most so many launches of a call have another call before them
+_PLACES = 4  # launches of a call, at most, before which another call runs
 
 
 def run_interleaved(
     op: Implementation, args: list[Any], kwargs: dict[str, Any], request: Json
 ) -> tuple[Json, Sequence[Tensor]]:
-    """Results and gradients of a call on the CPU: alone; then with all of another call before one of
-    its launches, in turn for each of them but the first. None but the first where it makes a single launch.
+    """Results and gradients of a call on the CPU: first alone, then once for each of its launches except the first,
+    with another call before that launch.
 
     Args:
-        args: the positional arguments of both calls, and those by keyword: two pairs.
+        args: for each of the two calls, its positional and its keyword arguments.
     """
     (one, one_by_name), (other, other_by_name) = args
     runs: list[tuple[list[Tensor], Sequence[Tensor | None]]] = []
@@ -49,7 +49,7 @@ def run_interleaved(
         return launches
 
     def call_other() -> None:
-        # Of another thread: autograd's state of this one is that of the inside of an operator.
+        # In another thread, since autograd's state of this one is that within an operator.
         errors: list[BaseException] = []
 
         def call() -> None:
@@ -91,7 +91,7 @@ def _results_and_gradients(
 
 
 def _before_each_launch(op: Implementation, call: Callable[[], None]) -> contextlib.AbstractContextManager[None]:
-    """Within it ``call`` is called before each launch, by the thread that launches."""
+    """A context in which ``call`` is called before each launch, by the thread that launches."""
     if op.kind == "prototype":
         from trifold.simulator import launch
 

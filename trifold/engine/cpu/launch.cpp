@@ -32,7 +32,7 @@ namespace {
 // Checked launches run one at a time, since the watched memory is per process.
 std::mutex one_checked_launch;
 
-// Called before each checked launch, by the thread that launches; null: nothing is. It may make other launches.
+// If not null, called before each checked launch by the thread that launches. It may launch kernels.
 std::atomic<void (*)()> before_checked_launch{nullptr};
 
 // Runs all remaining blocks on one fiber, as long as no thread waits.

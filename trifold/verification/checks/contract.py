@@ -28,7 +28,7 @@ from trifold.verification.checks.differentiation import (
     unit_upstream_gradient,
 )
 from trifold.verification.checks.instances import launching_calls
-from trifold.verification.checks.unasked import exchanged
+from trifold.verification.checks.undrawn import exchanged
 from trifold.verification.checks.values import compare
 from trifold.verification.comparison import same_values
 from trifold.verification.outcomes import CheckFailed
@@ -40,9 +40,9 @@ _ON_CPU = 2048  # elements, at most, in calls that are repeated on the CPU: more
 _MODES_OF = 2  # one call of so many is also made in each mode of autograd
 _DRAWN = 100  # draws, at most, to find a call with small whole numbers
 _OTHERS = "with another default dtype (torch.set_default_dtype)"
-_FEW = 40  # elements of a call that is made with other numbers of the same sum
-_STEPS = 4000  # seeds that are tried for these
-_HELD = 24  # results that are held while later calls run
+_FEW = 40  # elements, at most, in a call that is repeated with other numbers of the same sum
+_STEPS = 4000  # seeds to try for these
+_HELD = 24  # results that are kept while later calls run
 
 
 def errors(cell: Cell) -> None:
@@ -204,7 +204,7 @@ def repeatable(cell: Cell) -> None:
 
 
 def _leaves_settings(cell: Cell) -> None:
-    """What an application has set for the whole process is still what it was before the op was loaded."""
+    """The settings of the process are the same as before the op was loaded."""
     before, now = cell.process.settings()
     for name, value in before.items():
         if now[name] != value:
@@ -237,12 +237,12 @@ def _same_with_other_defaults(cell: Cell, call: Call) -> None:
 
 
 def _keeps_no_argument(cell: Cell, call: Call) -> None:
-    """After a call that asks for no gradient nobody holds an argument or a result, as an unbounded cache would; and the
-    application's random numbers, besides torch's, go on as if there had been no call."""
+    """After a call without gradients, nothing but the caller holds an argument or a result, as an unbounded cache
+    would; and the random states of Python and NumPy are unchanged."""
     answer, _ = cell.process.beside("what_is_kept", *call.arguments(cell.device))
     if answer["drawn"]:
         raise CheckFailed(
-            f"a call draws or seeds the random numbers of {' and '.join(answer['drawn'])}, which are the application's",
+            f"a call draws or seeds the application's random numbers, those of {' and '.join(answer['drawn'])}",
             call,
         )
     if answer["kept"]:
@@ -253,9 +253,9 @@ def _keeps_no_argument(cell: Cell, call: Call) -> None:
 
 
 def _taken_for_others(cell: Cell) -> Iterator[tuple[Call, Call, str]]:
-    """A call, and one of which a tensor has other numbers between its first and its last, if the spec has such calls:
-    those of whole numbers from -4 to 4, of which one pair in 81 has the same ends. Then a pair with the same sum, too:
-    about one in 1,000 of a dozen such numbers."""
+    """Pairs of calls that a cache could confuse, and what is the same in both: the first and last number of a tensor;
+    then their sum, too. Found by trying seeds for tensors of whole numbers from -4 to 4: about one pair in 81 has the
+    same ends, and of a dozen numbers about one in 1,000 also has the same sum."""
     drawn = (call for number in range(_DRAWN) for call in cell.drawn_calls(cell.limits, 1, salt=number))
     wanted = ["first and last numbers", "first and last numbers, and sum"]
     for call in itertools.chain((call for _, call in cell.fixed_calls()), drawn):
@@ -267,8 +267,8 @@ def _taken_for_others(cell: Cell) -> Iterator[tuple[Call, Call, str]]:
             for step in range(1, 400 if len(wanted) > 1 else _STEPS):
                 other = _reseeded(step, case)
                 others = other.make().flatten()
-                alike = others[0] == numbers[0] and others[-1] == numbers[-1] and not torch.equal(others, numbers)
-                if alike and (len(wanted) > 1 or others.sum() == numbers.sum()):
+                same_ends = others[0] == numbers[0] and others[-1] == numbers[-1] and not torch.equal(others, numbers)
+                if same_ends and (len(wanted) > 1 or others.sum() == numbers.sum()):
                     yield call, call.with_cases(functools.partial(exchanged, case, other)), wanted.pop(0)
                     break
             if not wanted:

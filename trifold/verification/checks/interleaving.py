@@ -1,4 +1,5 @@
-"""Calls whose launches alternate: in two streams of a GPU, or of two threads, they do. What both write to is shared."""
+"""Two calls whose launches alternate, as they may in two streams or threads. They must not share memory that both
+write."""
 
 from __future__ import annotations
 
@@ -17,15 +18,15 @@ from trifold.verification.comparison import same_values
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.seeding import seed
 
-_ELEMENTS = 256  # about so many, of a call that is made with another one between its launches
+_ELEMENTS = 256  # the preferred size of a call that is repeated with another one between its launches
 
 
 class Launched:
-    """One call for each sequence of kernels that calls launch, forward and backward, of different ordinary numbers if
-    there is such a one: of equal ones, or of a single one, results may not depend on them.
+    """Chooses one call for each set of kernels that calls launch, forward and backward. Calls of normal numbers are
+    preferred: with equal numbers, the results of the two calls may be the same.
 
     Attributes:
-        calls: by how often which kernels are launched, whatever the arguments of their templates.
+        calls: the chosen calls, by the kernels' names without template arguments and the number of launches of each.
     """
 
     def __init__(self, cell: Cell, form: str) -> None:
@@ -34,7 +35,7 @@ class Launched:
 
     @contextlib.contextmanager
     def by(self, call: Call, sample: str) -> Iterator[None]:
-        """Within it the call is made, once."""
+        """A context in which the call runs once."""
         before = self._counts()
         yield
         kernels = frozenset((self._counts() - before).items())
@@ -50,16 +51,17 @@ class Launched:
 
 
 def _rank(call: Call) -> tuple[bool, int]:
-    """The least of the call that shows the most."""
+    """The smallest is preferred."""
     plain = all((case.layout, case.fill) == ("contiguous", "normal") for _, case in call.floating())
     return not plain, abs(call.elements - _ELEMENTS)
 
 
 def require_apart(cell: Cell, form: str, calls: Iterable[tuple[Call, str]]) -> None:
-    """Each call, forward and backward, gives the same with another one before each of its launches.
+    """Each call, forward and backward, has the same results and gradients if another call runs before one of its
+    launches.
 
     Raises:
-        CheckFailed: it does not.
+        CheckFailed: they differ.
     """
     if cell.spec.writes:  # the same call cannot be made again
         return
@@ -87,7 +89,7 @@ def _require_apart(cell: Cell, form: str, call: Call) -> None:
         )
         if not same:
             raise CheckFailed(
-                "another call, made between two launches of this one as in another stream or thread, changes what it "
-                "gives: both write to the same memory, which the op keeps; allocate it in each call",
+                "another call, made between two launches of this one as in another stream or thread, changes its "
+                "results: both write to the same memory, which the op keeps; allocate it in each call",
                 call,
             )

@@ -14,7 +14,7 @@ from trifold.spec import AliasCase, Call
 from trifold.spec.call import Path, tensor_at
 from trifold.verification.calls import rows_of
 from trifold.verification.cell import Cell
-from trifold.verification.checks.unasked import right_or_refused
+from trifold.verification.checks.undrawn import right_or_refused
 from trifold.verification.comparison import Expected, same_values
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.results import as_tuple, form_of_whole

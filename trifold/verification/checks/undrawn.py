@@ -1,6 +1,6 @@
-"""Calls that a spec leaves out, and whether an op takes them: dtypes and layouts in memory that no case of it has.
+"""Calls of floating dtypes and memory layouts that the spec never draws.
 
-An op may refuse them. If it takes them, it must be right: a caller sees what an op accepts, not what its spec draws.
+An op may refuse them. If it accepts them, it must be right: callers know what an op accepts, not what its spec draws.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _SMALL = 4096  # elements
 _OTHER_LAYOUTS: tuple[Layout, ...] = ("transposed", "sliced", "expanded", "offset")
 
 
-def unasked_calls(cell: Cell) -> Iterator[tuple[str, Call]]:
-    """Calls of the values check with what none of them has, by what that is."""
+def undrawn_calls(cell: Cell) -> Iterator[tuple[str, Call]]:
+    """Variations of the calls of the values check, by name: each has a dtype or a layout that none of them has."""
     calls = [call for call in cell.calls if 0 < call.elements <= _SMALL]
     floating = [call for call in calls if any(case.dtype.is_floating_point for _, case in call.floating())]
     drawn = {case.dtype for call in cell.calls for _, case in call.floating()}
@@ -43,23 +43,23 @@ def unasked_calls(cell: Cell) -> Iterator[tuple[str, Call]]:
 
 
 def exchanged(case: AnyCase, other: AnyCase, each: AnyCase) -> AnyCase:
-    """``other`` for ``case``, each other one as it is: for :meth:`Call.with_cases`."""
+    """``other`` if ``each`` is ``case``, else ``each``: for :meth:`Call.with_cases`."""
     return other if each is case else each
 
 
 def _varies(case: AnyCase) -> bool:
-    """Whether another layout would show."""
+    """Whether the case has other layouts."""
     if isinstance(case, IndexCase) and case.order != "any":
         return False
     return isinstance(case, TensorCase | IndexCase) and math.prod(case.shape) > 1 and max(case.shape) > 1
 
 
 def right_or_refused(cell: Cell, compare: Callable[[Cell, Call], object]) -> None:
-    """Raises ``CheckFailed`` where the op takes an unasked call and gives something wrong."""
-    for name, call in unasked_calls(cell):
+    """Raises ``CheckFailed`` if the op accepts such a call and its results are wrong."""
+    for name, call in undrawn_calls(cell):
         try:
             cell.refer(call)
-        except CheckFailed:  # nothing says what is right
+        except CheckFailed:  # the reference refuses it
             continue
         cell.begin(call, name)
         try:
