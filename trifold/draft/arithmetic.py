@@ -25,12 +25,12 @@ class UnnamedType(Exception):
 
 
 class Arithmetic:
-    """``names``: those of types that differ between instances; ``records``: those of the file."""
+    """``names``: the names of types that differ between instances; ``records``: the record types of the file."""
 
     def __init__(self, names: TypeNames, records: Records | None = None) -> None:
         self.names = names
         self.records = records or Records()
-        self.used: set[str] = set()  # of the names, in the function that is being written
+        self.used: set[str] = set()  # names used in the function that is being written
 
     def each(self, kind: types.Type, like: Type) -> Type:
         return (kind,) * len(like)
@@ -212,7 +212,7 @@ class Arithmetic:
         return self.convert(left, result), self.convert(right, result)
 
     def _of_result(self, value: cpp.Expr, result: Type) -> cpp.Expr:
-        """Not ``0.0f`` where the result is a double."""
+        """The literal of a double: ``0.0``, not ``0.0f``."""
         single = isinstance(value, cpp.Literal) and set(value.type or ()) == {types.float32}
         return self.convert(value, result) if single and set(result) == {types.float64} else value
 
@@ -361,12 +361,12 @@ def _nonnegative(value: cpp.Expr) -> bool:
 
 
 def _is_signed(kind: Type) -> bool:
-    """Whether C++ promotes each of these integers to one that is signed."""
+    """Whether C++ promotes each of these integers to a signed type."""
     return all(isinstance(each, types.Integer) and (each.signed or each.bitwidth < 32) for each in kind)
 
 
 def _are_int64_together(left: cpp.Expr, right: cpp.Expr) -> bool:
-    """Whether C++ computes in int64 although the type of one differs between instances: the other is an int64."""
+    """Whether C++ computes in int64 in each instance, since one of the operands is an int64."""
     kinds = [x.type or () for x in (left, right)]
     return any(set(kind) == {types.int64} for kind in kinds) and all(_is_signed(kind) for kind in kinds)
 

@@ -44,7 +44,7 @@ class _Instance:
     kernel: Any
     types: tuple[Type, ...]
     stored: tuple[str | None, ...]
-    space: tuple[Any, ...]  # the dtypes that it is made for
+    space: tuple[Any, ...]  # the dtypes of its instances
 
 
 def launch_functions(module: ModuleType, op: str) -> list[FunctionType]:
@@ -98,7 +98,7 @@ class _Kernels:
 
     def __init__(self, hosts: Sequence[Host], constants: dict[str, tuple[int | float, types.Type]]) -> None:
         varying = [host for host in hosts if any(self._varies(each) for each in host.launches)]
-        #: Of the launches for one dtype: what they call, others may call for several.
+        #: The dtypes of launches that have a single one. Kernels that these call may be called by others for several.
         self.key: v.Dtypes = varying[0].key_dtypes if varying else (torch.float32,)
         self.spaces: dict[Any, TypeNames] = {}
         self.definitions: list[cpp.AliasDefinition] = []
@@ -123,12 +123,12 @@ class _Kernels:
                         before = own.get(number)
                         own[number] = interval if first else _both(before, interval)
         self.written: dict[_Instance, Written] = {}
-        self.overlaps: dict[int, tuple[Written, Overlaps]] = {}  # by the identity of what is written
+        self.overlaps: dict[int, tuple[Written, Overlaps]] = {}  # by the identity of the kernel's text
         for instance, known in ranges.items():
             self.written[instance] = self._write(instance, known)
 
     def _names(self, host: Host, launch: Launch) -> TypeNames:
-        """The names of types of the kernels for the same dtypes."""
+        """The names of types in kernels with these dtypes."""
         key = host.key_dtypes if any(self._varies(each) for each in host.launches) else self.key
         space = key, launch.over, launch.key_array
         if space not in self.spaces:
@@ -182,7 +182,7 @@ class _Kernels:
     def _write(self, instance: _Instance, known: dict[int, Interval | None]) -> Written:
         function, names = instance.kernel.py_func, self.spaces[instance.space]
         self.module.numbers = Arithmetic(names, self.module.numbers.records)
-        # Ranges are of this kernel alone: what it calls is analysed for it.
+        # Ranges depend on the kernel: functions that it calls are analysed for it alone.
         built = Analysis(names.instances).analyse(function, instance.types, is_kernel=True)
         parameters = list(inspect.signature(function).parameters)
         find_ranges(built, {parameters[n]: each for n, each in known.items() if each is not None})
@@ -191,7 +191,7 @@ class _Kernels:
         return written
 
     def qualify(self) -> None:
-        """Says of the kernels' pointers which of them overlap nothing, after all launches are written."""
+        """Qualify the kernels' pointers with ``__restrict__``, after all launches are written."""
         for written, overlaps in self.overlaps.values():
             overlaps.qualify(written)
 
@@ -245,7 +245,7 @@ class _Kernels:
     def _prepared(
         self, host: Host, launch: Launch, number: int, tensor: v.Tensor, prepared: list[cpp.Stmt]
     ) -> cpp.Expr:
-        """The tensor in a form that the kernel takes: its rows without gaps, unless it takes strides."""
+        """The tensor in a form that the kernel accepts: with contiguous rows, unless it has stride parameters."""
         layout = self._array(tensor, launch, number, self._names(host, launch))[0].layout
         is_output = isinstance(launch.arguments[number], v.Output)
         name = _parameters(launch)[number]
@@ -305,7 +305,7 @@ def _dispatch(dtypes: v.Dtypes, by_size: bool = False) -> str:
 
 
 def _one_of(name: str, key: v.Dtypes, possible: tuple[bool, ...]) -> cpp.Expr:
-    """Whether the parameter is one of the dtypes: no kernel is made that is never launched."""
+    """The condition that the parameter is one of the dtypes: other kernels are never launched, and not compiled."""
     wanted = [dtype for dtype, each in zip(key, possible, strict=True) if each]
     if all(dtype in v.HALF for dtype in wanted) and set(v.HALF) <= set(wanted):
         return cpp.Infix("==", cpp.Name(f"sizeof({name})"), cpp.Literal("2", 2))

@@ -9,7 +9,7 @@ _OPERATORS = frozenset({"+", "-", "*", "/", "&", "|", "^", "<<", ">>", "%"})
 
 
 def assignment(target: cpp.Expr, value: cpp.Expr, *, line: int = 0) -> cpp.Assign:
-    """An assignment; a compound one if the value is the target, combined with something."""
+    """An assignment; a compound one if the value is a binary operation whose left operand is the target."""
     if isinstance(value, cpp.Infix) and value.operator in _OPERATORS and expression(value.left) == expression(target):
         return cpp.Assign(target, f"{value.operator}=", value.right, line=line)
     return cpp.Assign(target, "=", value, line=line)

@@ -1,6 +1,6 @@
-"""What the conditions of ``while`` and ``if`` say of the integers that are read in their bodies.
+"""Bounds of integers that the conditions of ``while`` and ``if`` imply in their bodies.
 
-A version never changes its value, so what a condition says of it is true wherever the condition had to hold.
+A version never changes its value, so a condition on it is true wherever the condition had to hold.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MIRRORED = {
     operator.eq: operator.eq,
 }
 
-Limits = dict[t.Read, list[tuple[Any, t.Expr]]]  # the read is less than, at most, … the expression
+Limits = dict[t.Read, list[tuple[Any, t.Expr]]]  # comparisons with an expression that are true of the read value
 
 
 def limits_of_reads(function: t.Function) -> Limits:
@@ -45,7 +45,7 @@ def _note(body: list[t.Stmt], known: dict[t.Version, list[tuple[Any, t.Expr]]], 
 
 
 def _said_by(test: t.Expr) -> list[tuple[t.Version, Any, t.Expr]]:
-    """Comparisons of a version with something that have to hold for a condition to hold."""
+    """Comparisons of versions with expressions that a condition implies."""
     match test:
         case t.Logical(all_of=True, operands=operands):
             return [each for operand in operands for each in _said_by(operand)]
@@ -62,12 +62,12 @@ def _said_by(test: t.Expr) -> list[tuple[t.Version, Any, t.Expr]]:
 
 
 def _is_signed(expression: t.Expr) -> bool:
-    """An integer that is compared as it is: where one is unsigned, Numba converts the other one."""
+    """Whether it is a signed integer. Numba converts an operand that is compared with an unsigned one."""
     return all(isinstance(each, types.Integer) and each.signed for each in expression.type or (None,))
 
 
 def limited(interval: Interval | None, limits: list[tuple[Any, t.Expr]]) -> Interval | None:
-    """The part of an interval in which these comparisons hold; all of it where they never do."""
+    """The part of an interval in which these comparisons are true; all of it if there is none."""
     if interval is None:
         return None
     low, high = interval

@@ -473,7 +473,7 @@ def _numbers(expression: t.Expr) -> Any:
 
 
 def least_type(number: int, kind: types.Type) -> types.Type:
-    """C++'s type of an integer literal: the first in which there is room for it."""
+    """C++'s type of an integer literal: the first type that can represent it."""
     if kind not in (types.int64, types.uint64):
         return kind
     return next(each for each in (types.int32, types.uint32, kind) if fits((number, number), each))

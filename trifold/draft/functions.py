@@ -73,7 +73,7 @@ class Module:
     _texts: dict[str, Written] = field(default_factory=dict)
 
     def constant(self, name: str, value: object, kind: types.Type) -> str | None:
-        """The name of a global constant; None: the name is taken, or is no name of its own."""
+        """The name of a global constant; None: it has none, or the name is taken."""
         if (name, value) == ("THREADS_PER_BLOCK", THREADS_PER_BLOCK):
             return "trifold::threads_per_block"
         own = name.lstrip("_")
@@ -120,7 +120,7 @@ class Module:
     def _write(
         self, function: t.Function, stored: tuple[str | None, ...], taken: frozenset[str] = VARIABLES
     ) -> Written:
-        """``taken``: names that no variable gets."""
+        """``taken``: names that variables must not get."""
         instances = self.numbers.names.instances
         expressions = Expressions(self, instances)
         letters = self.numbers.names.order if instances > 1 or any(stored) else ()
@@ -309,7 +309,7 @@ class Module:
         count = len(function.result[0])
         ranges = result_ranges(function)
         rows = [each.value.elements for each in function.returns if isinstance(each.value, t.TupleOf)]
-        # As the last return names them, where others return something else.
+        # Named as in the last return.
         names = [_name_of(each) for each in rows[-1]] if rows else []
         if len(set(names)) < count or "" in names:
             names = [("first", "second", "third", "fourth")[i] if i < 4 else f"part{i}" for i in range(count)]
@@ -365,14 +365,14 @@ class Module:
 
 
 def _name_of(value: t.Expr) -> str:
-    """The variable that is returned, perhaps converted; "": something else is."""
+    """The name of the variable that is returned, perhaps converted; "" if another expression is."""
     if isinstance(value, t.Call) and isinstance(value.function, types.Number) and len(value.arguments) == 1:
         value = value.arguments[0]
     return value.version.name if isinstance(value, t.Read) else ""
 
 
 def constant_definitions(constants: Mapping[str, tuple[object, types.Type]]) -> list[cpp.ConstantDefinition]:
-    """Of numbers by name, with their types."""
+    """The definitions of named numbers, with their types."""
     found = []
     for name, (value, kind) in constants.items():
         masks = isinstance(value, int) and value >= 2**31

@@ -34,10 +34,10 @@ class Launch(cpp.Stmt):
     block: tuple[v.Number, ...]
     arguments: list[Any]
     place: Place
-    possible: tuple[bool, ...] | None = None  # for which dtypes of the key; None: for all
-    free: tuple[v.Tensor, ...] = ()  # whose dtypes do not follow from the key's
-    over: tuple[tuple[str, v.Dtypes], ...] = ()  # the kernel's parameter that each of them is, and its dtypes
-    key_array: str = ""  # likewise of the key, where any are free
+    possible: tuple[bool, ...] | None = None  # the dtypes of the key for which it is reached; None: all
+    free: tuple[v.Tensor, ...] = ()  # tensors whose dtypes do not follow from the key's
+    over: tuple[tuple[str, v.Dtypes], ...] = ()  # for each of these, the kernel's parameter and the dtypes
+    key_array: str = ""  # the kernel's parameter of the key, if any tensors are free
     written: list[cpp.Stmt] = field(default_factory=list)
 
 

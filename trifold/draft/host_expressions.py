@@ -83,7 +83,7 @@ class HostExpressions(Conditions):
         raise DraftError(self.place(node), f"{type(node).__name__} in a launch function is not translated")
 
     def constant(self, name: str, value: Any) -> Any:
-        """A number outside of the function has its name, unless that is a variable's."""
+        """A number defined outside the function keeps its name, unless a variable has that name."""
         own = name.lstrip("_")
         if type(value) is tuple and is_short_row(value):
             return tuple(self.constant(f"{name}_{number}", each) for number, each in enumerate(value))
@@ -467,7 +467,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _of_constants(op: Any, a: Any, b: Any) -> Any:
-    """What is computed of two values that are known, in terms of their names."""
+    """The result of an operation on two known values, in terms of their names."""
     value = op(a, b)
     if not any(isinstance(each, (v.NamedInt, v.NamedFloat)) for each in (a, b)) or type(value) not in (int, float):
         return value

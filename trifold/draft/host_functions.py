@@ -122,7 +122,7 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
 
 def _free(host: Host, kernel: Any, passed: list[Any], node: ast.Call) -> tuple[dict[str, v.Tensor], list[v.Tensor]]:
     """The tensors whose checks allow several dtypes, whatever the key's is, by the kernel's parameter; and those that
-    are to be of the key's dtype, since there would be too many kernels, which the binding checks."""
+    must have the key's dtype, which the binding checks, since there would otherwise be too many kernels."""
     free: dict[str, v.Tensor] = {}
     for name, argument in zip(inspect.signature(kernel.py_func).parameters, passed, strict=False):
         tensor = _tensor(argument)
@@ -149,7 +149,7 @@ def _free(host: Host, kernel: Any, passed: list[Any], node: ast.Call) -> tuple[d
 
 
 def _in_variables(host: Host, grid: tuple[v.Number, ...]) -> tuple[v.Number, ...]:
-    """What is computed, and said twice: in the launch, and in the test whether there is anything to launch."""
+    """Whether the grid is computed, and would be written twice: in the launch, and in the test for an empty grid."""
     row = all(each.interval == (1, 1) for each in grid[1:])
     names = ["blocks" if row else f"blocks_{letter}" for letter in "xyz"]
     computed = [isinstance(each.expr, cpp.Infix | cpp.Ternary) or _is_rounded_up(each.expr) for each in grid]

@@ -33,7 +33,7 @@ NUMBERS = {INT: "int64_t", FLOAT: "double", BOOL: "bool"}  # C++ types
 Dtypes = tuple[torch.dtype, ...]
 
 Memory = frozenset[object]  # allocations
-#: That of the op's arguments: they may overlap one another, but nothing that is allocated later.
+#: The memory of the op's arguments, which may overlap one another, but nothing that is allocated later.
 ARGUMENTS: Memory = frozenset({"arguments"})
 
 
@@ -72,10 +72,12 @@ class Tensor:
     dense: bool = False  # the kernel reads its elements in their order in memory
     strided: bool = False  # an argument whose strides are passed to the kernel
     same_shape: list[Tensor] = field(default_factory=list)
-    like: Tensor | None = None  # the tensor whose dtype it has
-    sizes: tuple[int, ...] | None = None  # of an element, for each dtype of the key, where its dtype is not known
-    choices: Dtypes = ()  # those that a check allows it, whatever the key's is
-    chosen_from: tuple[tuple[bool, ...], Tensor, Tensor] | None = None  # for each dtype of the key: the first or not
+    like: Tensor | None = None  # the tensor that has the same dtype
+    sizes: tuple[int, ...] | None = None  # of an element, for each dtype of the key, if the dtype is unknown
+    choices: Dtypes = ()  # the dtypes that a check allows, whatever the key's is
+    chosen_from: tuple[tuple[bool, ...], Tensor, Tensor] | None = (
+        None  # for each dtype of the key: the first tensor or the second
+    )
     memory: Memory | None = None  # the allocations that it may be in; None: any
 
     @property
@@ -181,12 +183,12 @@ class Local:
 
 
 def allocated() -> Memory:
-    """That of a new tensor."""
+    """The memory of a new tensor."""
     return frozenset({object()})
 
 
 class NamedInt(int):
-    """A constant of the prototype's module, or what is computed of some: ``expr`` has their names."""
+    """A constant of the prototype's module, or an expression of such constants: ``expr`` has their names."""
 
     expr: cpp.Expr
 
@@ -202,7 +204,7 @@ def named(value: int | float, expr: cpp.Expr) -> NamedInt | NamedFloat:
     return made
 
 
-#: Of a block, unless a launch says how many.
+#: The threads of a block, unless a launch states them.
 THREADS_PER_BLOCK = named(prototype.THREADS_PER_BLOCK, cpp.Name("trifold::threads_per_block"))
 
 

@@ -80,7 +80,7 @@ def draft_kernels(
     simulated: bool = False,
     ranges: Mapping[str, Interval] | None = None,
 ) -> list[DraftedKernel]:
-    """Write several kernels, each with its argument types, into one text, which all results have. As
+    """Write several kernels, each with its argument types, into one text, which all results share. As
     :func:`draft_kernel` otherwise."""
     module = Module(Arithmetic(TypeNames()), simulated)
     entries = []

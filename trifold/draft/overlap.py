@@ -1,5 +1,5 @@
-"""Which pointers of a kernel get ``__restrict__``: those whose memory no other pointer of any launch changes or reads
-what is changed."""
+"""Which pointers of a kernel get ``__restrict__``: those whose memory overlaps that of no other argument, in any launch,
+if either is written."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from trifold.draft.walk import assigned_names
 
 @dataclass
 class Overlaps:
-    """Of the launches of one kernel: the arguments, by number, that may overlap another one where either is written."""
+    """The arguments of one kernel, by number, that may overlap another one where either is written."""
 
-    read: set[int]  # what the kernel reads
+    read: set[int]  # the numbers of the arguments that the kernel reads
     found: set[int] = field(default_factory=set)
 
     def add(self, written: Written, arguments: Iterable[object]) -> None:
-        """One launch of the kernel, with these arguments."""
+        """Add a launch of the kernel with these arguments."""
         changed = {p.argument for p in written.parameters if p.kind == "array" and not p.type.startswith("const ")}
         memory = {n: _tensor(each).memory for n, each in enumerate(arguments) if isinstance(each, (v.Tensor, v.Output))}
         for one, own in memory.items():
@@ -31,10 +31,10 @@ class Overlaps:
                     self.found.add(one)
 
     def qualify(self, written: Written) -> None:
-        """Says it in the kernel's parameters.
+        """Qualify the kernel's parameters.
 
-        What a kernel both reads and writes may be read by another of its threads, after a barrier or an atomic: there
-        the compiler must not keep in registers what it has stored.
+        An array that the kernel both reads and writes is not qualified: another thread may read an element after a
+        barrier or an atomic, so that the compiler must not keep it in a register.
         """
         moved = {name for statement in written.function.body for name in assigned_names(statement)}
         for parameter, own in zip(written.parameters, written.function.parameters, strict=True):

@@ -97,7 +97,7 @@ def _results_of(function: t.Function) -> list[Interval | None]:
 class _Ranges:
     def __init__(self, results: dict[t.Function, list[Interval | None]], said: Limits, *, widen: bool) -> None:
         self.results = results
-        self.said = said  # of what is read, by the conditions around it
+        self.said = said  # bounds of reads, by the conditions around them
         self.widen = widen
         self.changed = False
 
@@ -171,7 +171,7 @@ class _Ranges:
             self._expression(child)
         if isinstance(expression, t.Call) and expression.callees is not None:
             for version, argument in zip(expression.callees.parameters, expression.arguments, strict=True):
-                # As the variable is: a parameter of its type is worth more than one of a narrower type.
+                # With the variable's type, which parameters keep, although the value would fit a narrower one.
                 self._set(version, argument.version.interval if isinstance(argument, t.Read) else argument.interval)
         bounds = _of_type(expression.type)
         if bounds is None:

@@ -164,5 +164,6 @@ def without_none(hint: Any) -> tuple[Any, bool]:
 
 
 def is_short_row(value: tuple[Any, ...]) -> bool:
-    """Whether the elements of this constant get names: ``TILE_0``. nvcc has no constant arrays for both sides."""
+    """Whether the elements of this constant get names: ``TILE_0``. In nvcc, host and device cannot share a constant
+    array."""
     return len(value) <= 4 and all(type(each) in (int, float) for each in value)

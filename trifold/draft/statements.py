@@ -162,7 +162,7 @@ class Statements(Parts):
         return [written]
 
     def _in_place(self, version: t.Version, value: t.Binary) -> cpp.Stmt | None:
-        """As `name += value`, if C++ computes that in the same type."""
+        """The statement as `name += value`, if C++ computes that in the same type."""
         made = assignment(cpp.Name(self._variable(version).name), self.write.value(value))
         return made if made.operator != "=" else None
 

@@ -154,7 +154,7 @@ class TupleOf(Expr):
 
 
 def unnamed(expression: Expr) -> Expr:
-    """A constant as its numbers."""
+    """A constant as numbers."""
     return replace(expression, name=None) if isinstance(expression, (Constant, TupleOf)) else expression
 
 

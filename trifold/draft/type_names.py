@@ -80,7 +80,7 @@ class TypeNames:
         return [*self.parameters, *self.meanings]
 
     def expanded(self, of_key: Sequence[Any]) -> tuple[Any, ...]:
-        """What is known for each dtype of the key, or once for all, for each instance."""
+        """Values that are known for each dtype of the key, or one for all, repeated for each instance."""
         turns = self.instances // len(of_key)
         return tuple(each for each in of_key for _ in range(turns))
 
@@ -127,14 +127,14 @@ class TypeNames:
         return own
 
     def _fits(self, made: cpp.AliasDefinition, own: str) -> bool:
-        """Whether the header has no other template of the name that this type's would have."""
+        """Whether the name of this type's template is free in the header."""
         made.name = f"{re.sub('(?<!^)(?=[A-Z])', '_', own).lower()}_t"
         return all(each == made for each in self.definitions if each.name == made.name)
 
     # --------------------------------------------------------------------------------------------- templates
 
     def template(self, used: set[str], is_kernel: bool) -> tuple[list[str], dict[str, str]]:
-        """The template parameters of a function that uses these names, and what its other names are.
+        """The template parameters of a function that uses these names, and the definitions of its other names.
 
         A kernel's are those from which all others follow; or C alone, if it uses nothing else.
         """
@@ -154,7 +154,7 @@ class TypeNames:
         return {p for each in self.order if re.search(rf"\b{each}\b", self.meanings[name]) for p in self.made_of(each)}
 
     def _derived(self, name: str, used: set[str]) -> str | None:
-        """What a name means in terms of other names that are used."""
+        """The definition of a name in terms of other names that are used."""
         if name in self.parameters:
             return None
         text = self.meanings[name]
@@ -176,7 +176,7 @@ def _chosen(wanted: Sequence[str], parameters: dict[str, v.Dtypes]) -> str:
     for name in parameters:
         fewer = {each: own for each, own in parameters.items() if each != name}
         rows = list(zip(*fewer.values(), strict=True))
-        if len({*zip(rows, wanted, strict=True)}) == len(set(rows)):  # this one does not matter
+        if len({*zip(rows, wanted, strict=True)}) == len(set(rows)):  # the result does not depend on this parameter
             return _chosen(wanted, fewer)
     columns = list(zip(*(v.computed(keys) for keys in parameters.values()), strict=True))
     floating = all(each in (types.float32, types.float64) for column in columns for each in column)
@@ -209,7 +209,7 @@ def _chosen_by(name: str, keys: list[torch.dtype], wanted: list[str]) -> str:
 
 
 def _conditional(name: str, choices: dict[str, list[torch.dtype]]) -> str:
-    """One of these texts, where the parameter is one of the dtypes."""
+    """A conditional type: one of these texts if the parameter is one of the dtypes."""
     *tested, (text, _) = choices.items()
     for choice, dtypes in reversed(tested):
         test = " || ".join(f"std::is_same_v<{name}, {element_name(each)}>" for each in dtypes)
