@@ -75,9 +75,8 @@ class Tensor:
     like: Tensor | None = None  # the tensor that has the same dtype
     sizes: tuple[int, ...] | None = None  # of an element, for each dtype of the key, if the dtype is unknown
     choices: Dtypes = ()  # the dtypes that a check allows, whatever the key's is
-    chosen_from: tuple[tuple[bool, ...], Tensor, Tensor] | None = (
-        None  # for each dtype of the key: the first tensor or the second
-    )
+    # for each dtype of the key: the first tensor or the second
+    chosen_from: tuple[tuple[bool, ...], Tensor, Tensor] | None = None
     memory: Memory | None = None  # the allocations that it may be in; None: any
 
     @property

@@ -89,9 +89,7 @@ class Loops(Targets):
         if isinstance(values, t.Call) and values.function is range:
             built = t.ForRange(place, last, values.arguments, [], [])
         else:
-            if (
-                isinstance(values, t.TupleOf) and values.name is not None
-            ):  # their values are clearer than TILE_0, TILE_1
+            if isinstance(values, t.TupleOf) and values.name is not None:  # values, not TILE_0
                 values = replace(values, elements=[t.unnamed(each) for each in values.elements])
             built = t.ForTuple(place, last, values, [], [])
         return self._for_built(built, node, node.target.id, place)

@@ -1,5 +1,5 @@
-"""Which pointers of a kernel get ``__restrict__``: those whose memory overlaps that of no other argument, in any launch,
-if either is written."""
+"""Which pointers of a kernel get ``__restrict__``: those whose memory overlaps that of no other argument if either is
+written, in any launch."""
 
 from __future__ import annotations
 
