@@ -158,12 +158,12 @@ def repeatable(cell: Cell) -> None:
         if cell.device == "cpu" and call.elements > _ON_CPU:
             return
         results = [cell.invoke(call) for _ in range(2)]
+        _leaves_generator(cell, call)
         for other in results[1:]:
             if not same_values(cell, call, results[0], other):
                 raise CheckFailed("the same call gives other bits the second time", call)
             if any(share_memory(a, b) for a, b in zip(results[0], other, strict=True)):
                 raise CheckFailed("two calls return the same memory: the second overwrites what the first gave", call)
-        _leaves_generator(cell, call)
         if len(kept) % _MODES_OF == 0:
             _same_in_modes(cell, call, results[0])
         kept.append(_Kept.of(call, results[0]))
@@ -212,13 +212,12 @@ def _leaves_settings(cell: Cell) -> None:
 
 
 def _leaves_generator(cell: Cell, call: Call) -> None:
-    """Only a random op may draw numbers."""
+    """Only a random op may draw numbers. The call has just been made."""
     if cell.spec.random:
         return
-    seed(call.seed)
-    before = torch.get_rng_state()
-    cell.invoke(call)
-    if not torch.equal(torch.get_rng_state(), before):
+    after = torch.get_rng_state()
+    seed(call.seed)  # as before it was made
+    if not torch.equal(torch.get_rng_state(), after):
         raise CheckFailed("it draws random numbers, by its spec it does not: Spec(random=True)", call)
 
 
