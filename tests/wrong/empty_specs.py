@@ -12,6 +12,16 @@ _CALL_IMPORTS = (
     ("    Spec,\n", "    Call,\n    Spec,\n    TensorCase,\n"),
 )
 
+
+def _only(condition: str) -> tuple[tuple[str, str], ...]:
+    """Edits of the spec of add, after which it has only calls for which ``condition`` is true."""
+    return (
+        ("calls=elementwise(2)", "calls=lambda limits: elementwise(2)(limits).filter(_wanted)"),
+        ("edges=elementwise_edges(2)", "edges=[call for call in elementwise_edges(2) if _wanted(call)]"),
+        ("spec = Spec(", f"def _wanted(call):\n    return {condition}\n\n\nspec = Spec("),
+    )
+
+
 EMPTY_SPECS = (
     Wrong(
         name="a spec that replaces the comparison",
@@ -176,13 +186,7 @@ EMPTY_SPECS = (
             *edits("prototype", ("flat(y, out)", "y.as_strided((y.numel(),), (1,))")),
             *edits(
                 "spec",
-                ("calls=elementwise(2)", "calls=lambda limits: elementwise(2)(limits).filter(_dense)"),
-                ("edges=elementwise_edges(2)", "edges=[call for call in elementwise_edges(2) if _dense(call)]"),
-                (
-                    "spec = Spec(",
-                    "def _dense(call):\n"
-                    "    return all(getattr(x, 'layout', '') == 'contiguous' for x in call.args)\n\n\nspec = Spec(",
-                ),
+                *_only("all(getattr(x, 'layout', '') == 'contiguous' for x in call.args)"),
             ),
         ),
         row="values",
@@ -198,9 +202,7 @@ EMPTY_SPECS = (
             *edits("prototype", ("from numba import cuda\n", "import torch\nfrom numba import cuda\n")),
             *edits(
                 "spec",
-                ("calls=elementwise(2)", "calls=lambda limits: elementwise(2)(limits).filter(_wide)"),
-                ("edges=elementwise_edges(2)", "edges=[call for call in elementwise_edges(2) if _wide(call)]"),
-                ("spec = Spec(", "def _wide(call):\n    return call.dtype != torch.float16\n\n\nspec = Spec("),
+                *_only("call.dtype != torch.float16"),
             ),
         ),
         row="values",

@@ -108,9 +108,9 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
         host.into = into
         into.append(cpp.If(one_of.test.expr, bodies[0], bodies[1]))
         return
-    free, alike = _free(host, kernel, passed, node)
-    if free or alike:
-        passed = _for_each_combination(host, passed, list(free.values()), alike)
+    free, of_key = _free(host, kernel, passed, node)
+    if free or of_key:
+        passed = _for_each_combination(host, passed, list(free.values()), of_key)
     over = tuple((name, tensor.choices) for name, tensor in free.items())
     extents[0] = _in_variables(host, extents[0])
     key_array = _parameter_of(host.key, kernel, given) if free else ""
@@ -128,24 +128,24 @@ def _free(host: Host, kernel: Any, passed: list[Any], node: ast.Call) -> tuple[d
         tensor = _tensor(argument)
         if tensor is not None and tensor.root.choices and tensor.root not in free.values():
             free[name] = tensor.root
-    alike: list[v.Tensor] = []
+    of_key: list[v.Tensor] = []
     if _kernels_for(host, free) > _MOST_INSTANCES:
-        alike = [each for each in free.values() if each.choices == host.key_dtypes]
-        free = {name: each for name, each in free.items() if each not in alike}
+        of_key = [each for each in free.values() if each.choices == host.key_dtypes]
+        free = {name: each for name, each in free.items() if each not in of_key}
     if _kernels_for(host, free) > _MOST_INSTANCES:
         raise DraftError(
             host.place(node),
             f"{_kernels_for(host, free)} combinations of dtypes of {', '.join(free)}",
             "check that some of them are of one dtype, or of that of another tensor",
         )
-    for each in alike:
+    for each in of_key:
         assert host.key is not None
         words = f"{host.function.__name__}: {text_of(each.expr)} must have the dtype of {text_of(host.key.expr)}"
         same = cpp.Infix("==", scalar_of(each), scalar_of(host.key), type=v.BOOL)
         check = cpp.Run(call("trifold::check", same, host.message_part(words)))
         if check not in host.body:
             host.into.append(check)
-    return free, alike
+    return free, of_key
 
 
 def _in_variables(host: Host, grid: tuple[v.Number, ...]) -> tuple[v.Number, ...]:
@@ -177,17 +177,17 @@ def _kernels_for(host: Host, free: dict[str, v.Tensor]) -> int:
     return math.prod((len(host.key_dtypes), *(len(each.choices) for each in free.values())))
 
 
-def _for_each_combination(host: Host, passed: list[Any], free: list[v.Tensor], alike: list[v.Tensor]) -> list[Any]:
+def _for_each_combination(host: Host, passed: list[Any], free: list[v.Tensor], of_key: list[v.Tensor]) -> list[Any]:
     """The arguments, with the dtypes of each tensor for each dtype of the key and of the free tensors."""
     columns: list[list[v.Dtypes | None]] = []
-    for each in alike:
+    for each in of_key:
         each.known = host.key_dtypes
     tensors = [_tensor(each) for each in passed]
     for combination in itertools.product(*(each.choices for each in free)):
         for each, dtype in zip(free, combination, strict=True):
             each.known = (dtype,) * len(host.key_dtypes)
         columns.append([None if tensor is None else tensor.dtypes for tensor in tensors])
-    for each in (*free, *alike):
+    for each in (*free, *of_key):
         each.known = None
     made: list[Any] = []
     for argument, tensor, *dtypes in zip(passed, tensors, *columns, strict=True):

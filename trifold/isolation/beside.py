@@ -12,6 +12,7 @@ import os
 import pickle
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -25,15 +26,13 @@ from trifold.isolation.recorder import Recorder
 from trifold.workspace import OpFiles
 
 from .defaults import other_random_states, random_states
-from .interleaved import run_interleaved
 from .tensors import Json, bytes_of, flattened, form_of, mapped, numbered, tensors_in
-
-__all__ = ["run_interleaved"]
 
 Arguments = list[Any]
 Answer = tuple[Json, Sequence[Tensor]]
 
 _opcheck = torch.library.opcheck  # saved before the op's modules are imported, which could replace it
+_PLACES = 4  # launches of a call, at most, before which another call runs
 _SLEEP = 100_000_000  # clock cycles: about 50 ms, longer than any launch here
 
 
@@ -114,6 +113,69 @@ def run_what_is_kept(op: Implementation, args: Arguments, kwargs: dict[str, Any]
         "kept": sum(torch._C._storage_Use_Count(one._cdata) > 1 for one in calls[0]),
         "drawn": [name for name, state in random_states().items() if state != before[name]],
     }, ()
+
+
+def run_interleaved(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
+    """Results and gradients of a call on the CPU: first alone, then once for each of its launches except the first,
+    with another call before that launch.
+
+    Args:
+        args: for each of the two calls, its positional and its keyword arguments.
+    """
+    one, other = args
+    runs: list[tuple[list[Tensor], Sequence[Tensor | None]]] = []
+
+    def run(place: int | None) -> int:
+        """Make the call, with the other one before the launch ``place``; returns the number of launches."""
+        launches, inside = 0, False
+        others: list[Future[Any]] = []
+
+        def launched() -> None:
+            nonlocal launches, inside
+            if inside:  # a launch of the other call
+                return
+            if launches == place:
+                inside = True
+                # In another thread, since autograd's state of this one is that within an operator.
+                with torch.random.fork_rng(devices=()), ThreadPoolExecutor(1) as thread:
+                    others.append(thread.submit(_results_and_gradients, op, *other))
+                inside = False
+            launches += 1
+
+        with torch.random.fork_rng(devices=()), _before_each_launch(op, launched):
+            runs.append(_results_and_gradients(op, *one))
+        for each in others:
+            each.result()  # raises what the other call raised
+        return launches
+
+    launches = run(None)
+    for place in range(1, launches, max(1, launches // _PLACES)):
+        run(place)
+    values = [[*results, *grads] for results, grads in runs]
+    given = [[value is not None for value in of_run] for of_run in values]
+    return {"results": len(runs[0][0]), "given": given}, [
+        value for of_run in values for value in of_run if value is not None
+    ]
+
+
+def _results_and_gradients(
+    op: Implementation, args: Arguments, kwargs: dict[str, Any]
+) -> tuple[list[Tensor], Sequence[Tensor | None]]:
+    results = list(tensors_in(_results(op.function(*args, **kwargs))))
+    outputs = [result for result in results if result.requires_grad]
+    grads = _gradients(outputs, _inputs(args, kwargs), [numbered(output) for output in outputs])
+    return [result.detach() for result in results], grads
+
+
+def _before_each_launch(op: Implementation, call: Callable[[], None]) -> contextlib.AbstractContextManager[None]:
+    """A context in which ``call`` is called before each launch, by the thread that launches."""
+    if op.kind == "prototype":
+        from trifold.simulator import launch
+
+        return launch.told_to(lambda arrays: call())
+    from trifold.cpu import runtime
+
+    return runtime.before_each_launch(call)
 
 
 def run_changed_before_backward(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:

@@ -18,6 +18,8 @@ from trifold.build.paths import gpu_paths
 from trifold.spec import Call, IndexCase, Limits, Spec, TensorCase
 from trifold.spec.case import AnyCase
 
+FEW = 2048  # elements; of larger calls, checks of accesses make fewer
+
 # Fills whose numbers neither overflow nor vanish. At others, gradients are compared only where the reference is finite.
 ORDINARY = ("exact", "normal", "zero", "tiny")
 
@@ -25,7 +27,6 @@ _SWEPT_FROM = 5  # examples; with fewer, sizes are not swept: one size and no ta
 _SMALL = 4096  # elements, at most, of a call that replaces a smooth one
 _SMALL_CALLS = 3
 _ABOVE_A_BLOCK = 11  # 2^11 elements are more than a block has threads
-_FEW = 2048  # elements, at most, of a call that the simulator runs in each dtype
 _LONG = 18  # from 2^18 elements on, the shape of a call decides whether it takes milliseconds or seconds
 _WARP = 32
 _MOST_WARPS = 7  # full warps, at most, in a call that tests a tail
@@ -95,7 +96,7 @@ class CallSource(ABC):
         checks of accesses, which do not depend on numbers."""
         large: dict[str, list[tuple[str, Call]]] = {}
         for name, call in self.fixed_calls():
-            if self.simulated and call.elements > _FEW:
+            if self.simulated and call.elements > FEW:
                 large.setdefault(repr(_in_float32(call)), []).append((name, call))
             else:
                 yield name, call

@@ -39,7 +39,7 @@ Entry* table() {
 }
 #endif
 
-// Addresses in a window are as aligned as the memory behind them, up to the largest alignment that CUDA requires.
+// An address in a window has the same alignment as the memory that it maps to, up to the largest that CUDA requires.
 constexpr size_t window_alignment = 1024;
 
 // Slots for which a map has room.

@@ -21,6 +21,7 @@ from trifold import places
 from trifold.build.sources import chooses_paths, local_sources
 from trifold.findings import Finding
 from trifold.spec import Call
+from trifold.verification.calls import FEW
 from trifold.verification.cell import Cell, Origins
 from trifold.verification.checks.agreement import Run, require_same
 from trifold.verification.checks.findings_on_gpu import findings_on_gpu
@@ -30,7 +31,6 @@ from trifold.verification.observations import Observations
 from trifold.verification.outcomes import CheckFailed
 
 _SHUFFLED = (1, 2, 3)  # seeds of schedules; 0 is the natural order
-_FEW = 2048  # elements; larger calls run under one shuffled schedule
 _CALLS = 16  # drawn calls, in addition to the fixed ones
 
 
@@ -75,7 +75,7 @@ def findings(cell: Cell) -> str | None:
                 raise
 
     def in_all(call: Call) -> None:
-        test(call, (0, *_SHUFFLED) if call.elements <= _FEW else (_one_of_them(call),))
+        test(call, (0, *_SHUFFLED) if call.elements <= FEW else (_one_of_them(call),))
 
     cell.process.load(build=True, form=form)
     launched = Launched(cell, form)

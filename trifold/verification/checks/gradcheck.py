@@ -3,6 +3,7 @@ third ones."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import warnings
 from collections.abc import Callable, Sequence
@@ -27,6 +28,8 @@ from trifold.verification.checks.differentiation import (
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
+
+_IN_FLOAT64: dict[str, Any] = {"eps": 1e-6, "atol": 1e-5, "rtol": 1e-3}
 
 
 def _differentiated(cell: Cell, call: Call, function: Callable[..., Any]) -> tuple[Callable[..., Any], list[Tensor]]:
@@ -58,7 +61,7 @@ def _smooth_calls(cell: Cell) -> list[Call]:
 
 
 def gradcheck_float64(cell: Cell) -> str | None:
-    return _gradcheck(cell, torch.float64, eps=1e-6, atol=1e-5, rtol=1e-3)
+    return _gradcheck(cell, torch.float64, **_IN_FLOAT64)
 
 
 def gradcheck_float32(cell: Cell) -> str | None:
@@ -131,19 +134,12 @@ def _compare_jacobians(cell: Cell, call: Call, function: Callable[..., Any], inp
 
 def gradgradcheck(cell: Cell) -> str | None:
     """Second derivatives are right in every dtype, or computing them raises a clear error."""
-    refusals = set()
+    refusals: set[str] = set()
     smooth = _smooth_calls(cell)
     for call in (in_dtype(call, torch.float64) for call in smooth[:3]):
         cell.begin(call, "smooth")
         function, inputs = _differentiated(cell, call, cell.implementation.function)
-        try:
-            torch.autograd.gradgradcheck(function, inputs, eps=1e-6, atol=1e-5, rtol=1e-3)
-        except GradcheckError as error:
-            raise CheckFailed(" ".join(str(error).split())[:600], call) from None
-        except RuntimeError as error:
-            if "has no gradient" not in str(error):
-                raise CheckFailed(f"{type(error).__name__}: {error}", call) from error
-            refusals.add(str(error))
+        refusals |= _refusals(functools.partial(torch.autograd.gradgradcheck, function, inputs, **_IN_FLOAT64), call)
     if refusals:
         return f"second derivatives are refused: {'; '.join(sorted(refusals))}"
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
@@ -170,15 +166,26 @@ def _third(cell: Cell, call: Call) -> str | None:
         first = derived(as_tuple(function(*tensors)), tensors, 5)
         return tuple(derived(first, tensors, 9)) or (torch.zeros((), dtype=call.dtype),)
 
+    check = functools.partial(torch.autograd.gradcheck, second, inputs, fast_mode=True, **_IN_FLOAT64)
+    refused = _refusals(check, call, "a third derivative: ")
+    return f"third derivatives are refused: {refused.pop()}" if refused else None
+
+
+def _refusals(check: Callable[[], object], call: Call, what: str = "") -> set[str]:
+    """The op's own error for a derivative that it does not have; empty if ``check`` passes.
+
+    Raises:
+        CheckFailed: it fails otherwise. The message begins with ``what``.
+    """
     try:
-        torch.autograd.gradcheck(second, inputs, fast_mode=True, eps=1e-6, atol=1e-5, rtol=1e-3)
+        check()
     except GradcheckError as error:
-        raise CheckFailed(f"a third derivative: {' '.join(str(error).split())[:600]}", call) from None
+        raise CheckFailed(f"{what}{' '.join(str(error).split())[:600]}", call) from None
     except RuntimeError as error:
         if "has no gradient" not in str(error):
-            raise CheckFailed(f"a third derivative: {type(error).__name__}: {error}", call) from error
-        return f"third derivatives are refused: {error}"
-    return None
+            raise CheckFailed(f"{what}{type(error).__name__}: {error}", call) from error
+        return {str(error)}
+    return set()
 
 
 def _with_constants(cell: Cell, call: Call) -> None:
