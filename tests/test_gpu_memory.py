@@ -11,6 +11,7 @@ import torch
 from trifold.spec import Property
 from trifold.verification.cell import Cell
 from trifold.verification.outcomes import Absence, CheckFailed, NotRun
+from trifold.verification.remote_errors import raised
 from trifold.verification.worker import property_check
 
 GIB = 2**30
@@ -31,6 +32,8 @@ def has(monkeypatch: pytest.MonkeyPatch, *free: int, total: int) -> list[int]:
     monkeypatch.setattr(
         torch.cuda, "mem_get_info", lambda: ((left.pop(0) if len(left) > 1 else left[0]) * GIB, total * GIB)
     )
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid="of-tests"))
     return left
 
 
@@ -44,6 +47,29 @@ def test_it_waits_until_other_cells_have_given_memory_back(monkeypatch: pytest.M
     ran: list[int] = []
     run(lambda function, device: ran.extend(left), gpu_memory=36)
     assert ran == [41]
+
+
+def test_it_runs_once_more_after_others_took_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = has(monkeypatch, 40, 41, 3, 42, 43, total=80)
+    ran: list[int] = []
+
+    def check(function: Any, device: str) -> None:
+        ran.append(left[0])
+        if len(ran) == 1:
+            raise raised({"kinds": ["OutOfMemoryError", "RuntimeError"], "message": "of the GPU", "findings": []})
+
+    run(check, gpu_memory=36)
+    assert ran == [3, 43]
+
+
+def test_a_call_for_more_memory_than_is_stated_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    has(monkeypatch, 40, total=80)
+
+    def check(function: Any, device: str) -> None:
+        raise torch.OutOfMemoryError("of the GPU")
+
+    with pytest.raises(torch.OutOfMemoryError):
+        run(check, gpu_memory=36)
 
 
 def test_on_a_smaller_gpu_it_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,8 +100,9 @@ def elementwise_large_backward(count: int, eager: Callable[..., Tensor]) -> Prop
 
 def large_memory(count: int, *, backward: bool = False) -> int:
     """Bytes of a GPU's memory for a call with ``count`` tensors of 2³¹ float16 elements, and a result of the same size:
-    each is in this process and in the op's, and tensors sent there exist once more."""
-    tensors = 4 * count + 5 if backward else 3 * count + 2
+    each is in this process and in the op's, and tensors sent there exist once more; backward the upstream gradient and
+    the gradients, too."""
+    tensors = 4 * count + 6 if backward else 3 * count + 2
     return tensors * 2**32
 
 

@@ -7,6 +7,8 @@ import itertools
 import signal
 from typing import IO, Any
 
+import torch
+
 from trifold.findings import KernelFault, OutOfBounds, from_json
 from trifold.isolation import guard
 
@@ -29,6 +31,7 @@ def raised(error: Json) -> Exception:
 
 
 _BASES = (
+    torch.OutOfMemoryError,
     NotImplementedError,
     RuntimeError,
     TypeError,

@@ -8,7 +8,6 @@ argument: ``plan`` (the properties that will have rows), ``op`` (a process of th
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
 import gc
 import json
@@ -19,7 +18,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
@@ -211,40 +210,59 @@ def property_check(stated: Property) -> Check:
     def run_property(cell: Cell) -> None:
         cell.begin(None, "property")
         try:
-            with _alone_on_gpu(cell, stated.gpu_memory) if stated.devices == ("cuda",) else contextlib.nullcontext():
-                try:
-                    stated.check(cell.implementation.function, cell.device)
-                except NotRun as error:
-                    raise CheckFailed("the property raises NotRun, which only the harness may") from error
+            if stated.devices == ("cuda",):
+                _run_alone_on_gpu(cell, stated)
+            else:
+                _run(cell, stated)
         except AssertionError as error:
             raise CheckFailed(str(error) or "the property does not hold") from error
 
     return Check(f"{PROPERTY}{stated.name}", run_property, stated.reason)
 
 
-@contextlib.contextmanager
-def _alone_on_gpu(cell: Cell, needed: int) -> Iterator[None]:
+def _run(cell: Cell, stated: Property) -> None:
+    try:
+        stated.check(cell.implementation.function, cell.device)
+    except NotRun as error:
+        raise CheckFailed("the property raises NotRun, which only the harness may") from error
+
+
+def _run_alone_on_gpu(cell: Cell, stated: Property) -> None:
     """Properties for a GPU only run one at a time, as they may need most of its memory, which is freed afterwards.
 
-    Args:
-        needed: bytes of the GPU's memory, which other cells' checks may occupy for a while.
+    Other checks run at the same time, and other programs may: if they take the memory in between, the property waits
+    for it again, and runs once more.
     """
-    _, there = torch.cuda.mem_get_info()
+    needed, there = stated.gpu_memory, torch.cuda.mem_get_info()[1]
     if needed > there:
         raise NotRun(Absence.SMALL_GPU, f"{needed / 2**30:.0f} GiB are needed, and it has {there / 2**30:.0f}")
-    with filelock.FileLock(Path(tempfile.gettempdir()) / f"trifold-gpu-{os.getuid()}.lock"):
-        latest = time.monotonic() + _MEMORY_S
-        while torch.cuda.mem_get_info()[0] < needed and time.monotonic() < latest:
-            time.sleep(0.1)
+    gpu = torch.cuda.get_device_properties(torch.cuda.current_device()).uuid
+    with filelock.FileLock(Path(tempfile.gettempdir()) / f"trifold-gpu-{gpu}-{os.getuid()}.lock"):
+        _await_gpu_memory(needed)
         try:
-            yield
-        except Exception as error:  # the traceback's references are not needed any more
-            traceback.clear_frames(error.__traceback__)
-            raise
-        finally:
-            let_autograd_finish()
-            gc.collect()
-            cell.process.settle()
+            _run_and_free(cell, stated)
+        except torch.OutOfMemoryError:
+            _await_gpu_memory(needed)
+            _run_and_free(cell, stated)
+
+
+def _await_gpu_memory(needed: int) -> None:
+    """Wait until as many bytes are free, at most ``_MEMORY_S``."""
+    latest = time.monotonic() + _MEMORY_S
+    while torch.cuda.mem_get_info()[0] < needed and time.monotonic() < latest:
+        time.sleep(0.1)
+
+
+def _run_and_free(cell: Cell, stated: Property) -> None:
+    try:
+        _run(cell, stated)
+    except Exception as error:  # the traceback's references are not needed any more
+        traceback.clear_frames(error.__traceback__)
+        raise
+    finally:
+        let_autograd_finish()
+        gc.collect()
+        cell.process.settle()
 
 
 def applies(stated: Property, cell: CellName) -> bool:
