@@ -55,14 +55,11 @@ __global__ void cross_entropy_kernel(const T* logits, int64_t logits_stride, con
     C largest = -C(INFINITY);
     for (int64_t i = threadIdx.x; i < columns; i += block) largest = trifold::Max{}(largest, C(x[i]));
     largest = trifold::block_max<block>(largest);
-    C sum = 0, plain = 0;  // of exp(x - m), and of x - m
-    for (int64_t i = threadIdx.x; i < columns; i += block) {
+    const auto sums = trifold::block_sums<block, C, 2>(columns, [&](int64_t i) {
       const C shifted = C(x[i]) - largest;
-      sum += exp(shifted);
-      if (smoothing > C(0)) plain += shifted;  // avoids -inf · 0 = nan
-    }
-    sum = trifold::block_sum<block>(sum);
-    plain = trifold::block_sum<block>(plain);
+      return trifold::Pack{exp(shifted), smoothing > C(0) ? shifted : C(0)};  // avoids -inf · 0 = nan
+    });
+    const C sum = sums.value[0], plain = sums.value[1];  // of exp(x - m), and of x - m
     const bool known = target >= 0 && target < columns;
     if (threadIdx.x == 0) {
       const C at_target = known ? C(x[target]) - largest : C(NAN);

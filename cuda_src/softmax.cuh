@@ -9,6 +9,7 @@
 
 #include <trifold/cuda.cuh>
 #include <trifold/reduce.cuh>
+#include <trifold/sums.cuh>
 
 #include "rows/exp_sums.cuh"
 #include "rows/row_parts.cuh"
@@ -26,9 +27,7 @@ __global__ void softmax_kernel(const T* x, int64_t x_stride, T* y, int64_t rows,
     C largest = -C(INFINITY);
     for (int64_t i = threadIdx.x; i < columns; i += softmax_block) largest = trifold::Max{}(largest, C(in[i]));
     largest = trifold::block_max<softmax_block>(largest);
-    C sum = 0;
-    for (int64_t i = threadIdx.x; i < columns; i += softmax_block) sum += exp(C(in[i]) - largest);
-    sum = trifold::block_sum<softmax_block>(sum);
+    const C sum = trifold::block_sum_of<softmax_block, C>(columns, [&](int64_t i) { return exp(C(in[i]) - largest); });
     for (int64_t i = threadIdx.x; i < columns; i += softmax_block) out[i] = T(exp(C(in[i]) - largest) / sum);
   }
 }
@@ -42,9 +41,8 @@ __global__ void softmax_backward_kernel(const T* grad_y, int64_t grad_stride, co
     const T* grad = grad_y + row * grad_stride;
     const T* result = y + row * y_stride;
     T* out = grad_x + row * columns;
-    C sum = 0;
-    for (int64_t i = threadIdx.x; i < columns; i += softmax_block) sum += C(grad[i]) * C(result[i]);
-    sum = trifold::block_sum<softmax_block>(sum);
+    const C sum =
+        trifold::block_sum_of<softmax_block, C>(columns, [&](int64_t i) { return C(grad[i]) * C(result[i]); });
     for (int64_t i = threadIdx.x; i < columns; i += softmax_block) out[i] = T(C(result[i]) * (C(grad[i]) - sum));
   }
 }

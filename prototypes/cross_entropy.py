@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from numba import cuda, int64
 from torch import Tensor
 
-from trifold.device import block_max, block_sum, larger, team_max, team_sum
+from trifold.device import add_compensated, block_max, block_sum, larger, team_max, team_sum
 from trifold.prototype import (
     ELEMENTS_PER_THREAD,
     THREADS_PER_BLOCK,
@@ -81,15 +81,15 @@ def cross_entropy_kernel(logits, targets, ignored, losses, residual, count, rows
         for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
             largest = larger(largest, logits[row, i])
         largest = block_max(largest, of_warp)
-        total = C(0)  # of exp(x - m)
-        plain = C(0)  # of x - m
+        total, total_lost = C(0), C(0)  # of exp(x - m)
+        plain, plain_lost = C(0), C(0)  # of x - m
         for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
             shifted = logits[row, i] - largest
-            total += math.exp(shifted)
+            total, total_lost = add_compensated(total, total_lost, math.exp(shifted))
             if smoothing > 0:  # avoids -inf · 0 = nan
-                plain += shifted
-        total = block_sum(total, of_warp)
-        plain = block_sum(plain, of_warp)
+                plain, plain_lost = add_compensated(plain, plain_lost, shifted)
+        total = block_sum(total - total_lost, of_warp)
+        plain = block_sum(plain - plain_lost, of_warp)
         known = target >= 0 and target < columns
         if cuda.threadIdx.x == 0:
             at_target = logits[row, target] - largest if known else C(math.nan)

@@ -6,7 +6,7 @@ import torch
 from numba import cuda
 from torch import Tensor
 
-from trifold.device import block_max, block_sum, larger, team_max, team_sum
+from trifold.device import add_compensated, block_max, block_sum, larger, team_max, team_sum
 from trifold.prototype import (
     ELEMENTS_PER_THREAD,
     THREADS_PER_BLOCK,
@@ -58,10 +58,10 @@ def softmax_kernel(x, y, rows, columns):
         for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
             largest = larger(largest, x[row, i])
         largest = block_max(largest, of_warp)
-        total = C(0)
+        total, lost = C(0), C(0)
         for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-            total += math.exp(x[row, i] - largest)
-        total = block_sum(total, of_warp)
+            total, lost = add_compensated(total, lost, math.exp(x[row, i] - largest))
+        total = block_sum(total - lost, of_warp)
         for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
             y[row, i] = math.exp(x[row, i] - largest) / total
 
@@ -72,10 +72,10 @@ def softmax_backward_kernel(grad_y, y, grad_x, rows, columns):
     of_warp = cuda.shared.array(WARPS_PER_BLOCK, y.dtype)
     C = y.dtype.type
     for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
-        total = C(0)
+        total, lost = C(0), C(0)
         for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-            total += grad_y[row, i] * y[row, i]
-        total = block_sum(total, of_warp)
+            total, lost = add_compensated(total, lost, grad_y[row, i] * y[row, i])
+        total = block_sum(total - lost, of_warp)
         for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
             grad_x[row, i] = y[row, i] * (grad_y[row, i] - total)
 
