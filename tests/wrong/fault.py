@@ -139,16 +139,23 @@ _ELSE = ("NameError", "SyntaxError", "ImportError", "AttributeError", "BuildErro
 
 def outcome(op: str, row: str, workspace: Workspace, *, seconds: float = 60.0) -> Outcome:
     """The outcome of ``row`` for the op's port in ``workspace`` on the GPU, with a limit in seconds for a case."""
+    return outcomes(op, [row], workspace, seconds=seconds)[row]
+
+
+def outcomes(op: str, rows: Sequence[str], workspace: Workspace, *, seconds: float = 60.0) -> dict[str, Outcome]:
+    """The same for several rows, for which the port is built once."""
     (report,) = verify(
         op,
         workspace=workspace,
         implementations=["port"],
         devices=["cuda"],
-        checks=[row],
+        checks=rows,
         examples=1,
         timeout=seconds,
     ).ops
-    return _of_row(row, report.rows)
+    return {
+        row: _of_row(row, [one for one in report.rows if one.check == row or one.check not in rows]) for row in rows
+    }
 
 
 def _of_row(row: str, reported: Sequence[Row]) -> Outcome:
