@@ -35,7 +35,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[nursery.Forked | None]:
 
 
 def row_of(cell: CellName, check: str) -> Row:
-    (row,) = run_cell(Job(str(GALLERY.root), cell, (check,)), timeout=60)
+    (row,) = run_cell(Job(str(GALLERY.root), cell, (check,), examples=4), timeout=60)
     return row
 
 
