@@ -39,9 +39,10 @@ Matrices matrices_of(const Tensor& x) {
 template <auto Kernel, class T>
 void launch_tiles(trifold::Stream stream, const T* x, int64_t matrix_stride, int64_t row_stride, T* y, int64_t count,
                   int64_t rows, int64_t columns) {
-  const int64_t tiles = count * trifold::ceil_div(rows, tile_edge) * trifold::ceil_div(columns, tile_edge);
+  const int64_t tiles = count * trifold::ceil_div(rows, tile_edge<T>) * trifold::ceil_div(columns, tile_edge<T>);
   trifold::launch_early<Kernel>(stream, dim3(static_cast<unsigned>(std::min(tiles, trifold::most_blocks))),
-                                dim3(tile_edge, tile_height), 0, x, matrix_stride, row_stride, y, rows, columns, tiles);
+                                dim3(tile_lanes, tile_height), 0, x, matrix_stride, row_stride, y, rows, columns,
+                                tiles);
 }
 
 // Whether rows and columns consist of whole words of both x and its transpose, and begin at word boundaries.

@@ -12,23 +12,32 @@
 //
 // For elements of 1 or 2 bytes a warp would move 32 or 64 bytes at a time, a fraction of a 128-byte line. Instead,
 // transpose_words_kernel moves words of 4 or 2 elements, and swaps elements within 4 × 4 or 2 × 2 of them in registers.
+// Where rows are not whole words, elements are moved one by one, in tiles of 64 × 64: tiles of 32 × 32 would keep too
+// few bytes in flight. A row of such a tile is followed by an unused word, for the same reason as above.
 #pragma once
 
 #include <trifold/cuda.cuh>
 
-inline constexpr int tile_edge = 32;   // elements
+#include <algorithm>
+
+inline constexpr int tile_lanes = 32;
 inline constexpr int tile_height = 8;  // rows of a tile that a block reads at once, a warp per row
-inline constexpr int tile_pitch = tile_edge + 1;
+
+// Rows and columns of a tile of elements of type T, and the elements from one row to the next in shared memory.
+template <class T>
+inline constexpr int tile_edge = sizeof(T) < sizeof(uint32_t) ? 2 * tile_lanes : tile_lanes;
+template <class T>
+inline constexpr int tile_pitch = tile_edge<T> + std::max<int>(1, sizeof(uint32_t) / sizeof(T));
 
 // A block's tile: its matrix, first row and first column.
 struct Tile {
   int64_t matrix, row, column;
 
   // Tile number `index`, counted along rows, then down the matrix, then over the matrices.
-  __device__ __forceinline__ Tile(int64_t index, int64_t rows, int64_t columns) {
-    const int64_t across = (columns + tile_edge - 1) / tile_edge, down = (rows + tile_edge - 1) / tile_edge;
-    column = index % across * tile_edge;
-    row = index / across % down * tile_edge;
+  __device__ __forceinline__ Tile(int64_t index, int64_t rows, int64_t columns, int edge) {
+    const int64_t across = (columns + edge - 1) / edge, down = (rows + edge - 1) / edge;
+    column = index % across * edge;
+    row = index / across % down * edge;
     matrix = index / across / down;
   }
 };
@@ -38,25 +47,39 @@ struct Tile {
 template <class T>
 __global__ void transpose_kernel(const T* x, int64_t matrix_stride, int64_t row_stride, T* y, int64_t rows,
                                  int64_t columns, int64_t tiles) {
-  __shared__ T staged[tile_edge][tile_pitch];
-  const int lane = static_cast<int>(threadIdx.x);
+  constexpr int edge = tile_edge<T>;
+  __shared__ T staged[edge][tile_pitch<T>];
   for (int64_t index = blockIdx.x; index < tiles; index += gridDim.x) {
-    const Tile tile(index, rows, columns);
+    const Tile tile(index, rows, columns, edge);
     trifold::wait_for_earlier_kernels();  // after the divisions, which need no data
     const T* from = x + tile.matrix * matrix_stride;
     T* to = y + tile.matrix * rows * columns;
+    T element[edge / tile_height][edge / tile_lanes];  // all loads are issued before the first is used
 #pragma unroll
-    for (int step = 0; step < tile_edge; step += tile_height) {
-      const int i = step + static_cast<int>(threadIdx.y);
-      const int64_t row = tile.row + i, column = tile.column + lane;
-      if (row < rows && column < columns) staged[i][lane] = from[row * row_stride + column];
+    for (int step = 0; step < edge / tile_height; ++step) {
+#pragma unroll
+      for (int part = 0; part < edge / tile_lanes; ++part) {
+        const int64_t row = tile.row + step * tile_height + threadIdx.y;
+        const int64_t column = tile.column + part * tile_lanes + threadIdx.x;
+        element[step][part] = row < rows && column < columns ? from[row * row_stride + column] : T(0);
+      }
+    }
+#pragma unroll
+    for (int step = 0; step < edge / tile_height; ++step) {
+#pragma unroll
+      for (int part = 0; part < edge / tile_lanes; ++part)
+        staged[step * tile_height + threadIdx.y][part * tile_lanes + threadIdx.x] = element[step][part];
     }
     __syncthreads();
 #pragma unroll
-    for (int step = 0; step < tile_edge; step += tile_height) {
-      const int i = step + static_cast<int>(threadIdx.y);
-      const int64_t row = tile.row + lane, column = tile.column + i;
-      if (row < rows && column < columns) to[column * rows + row] = staged[lane][i];
+    for (int step = 0; step < edge / tile_height; ++step) {
+#pragma unroll
+      for (int part = 0; part < edge / tile_lanes; ++part) {
+        const int i = step * tile_height + static_cast<int>(threadIdx.y);
+        const int j = part * tile_lanes + static_cast<int>(threadIdx.x);
+        const int64_t row = tile.row + j, column = tile.column + i;
+        if (row < rows && column < columns) to[column * rows + row] = staged[j][i];
+      }
     }
     __syncthreads();  // the next tile is staged in the same memory
   }
@@ -70,16 +93,17 @@ __global__ void transpose_words_kernel(const uint32_t* x, int64_t matrix_stride,
                                        int64_t rows, int64_t columns, int64_t tiles) {
   constexpr int bits = 32 / pack;
   constexpr uint32_t mask = (uint32_t{1} << bits) - 1;
-  __shared__ uint32_t staged[pack][tile_edge][tile_pitch];
+  constexpr int edge = tile_edge<uint32_t>;
+  __shared__ uint32_t staged[pack][edge][tile_pitch<uint32_t>];
   const int lane = static_cast<int>(threadIdx.x);
   for (int64_t index = blockIdx.x; index < tiles; index += gridDim.x) {
-    const Tile tile(index, rows, columns);
+    const Tile tile(index, rows, columns, edge);
     trifold::wait_for_earlier_kernels();  // after the divisions, which need no data
     const uint32_t* from = x + tile.matrix * matrix_stride;
     uint32_t* to = y + tile.matrix * rows * columns * pack;
-    uint32_t word[tile_edge / tile_height][pack];  // all loads are issued before the first is used
+    uint32_t word[edge / tile_height][pack];  // all loads are issued before the first is used
 #pragma unroll
-    for (int step = 0; step < tile_edge; step += tile_height) {
+    for (int step = 0; step < edge; step += tile_height) {
       const int64_t row = tile.row + step + threadIdx.y, column = tile.column + lane;
       const bool inside = row < rows && column < columns;
 #pragma unroll
@@ -87,7 +111,7 @@ __global__ void transpose_words_kernel(const uint32_t* x, int64_t matrix_stride,
         word[step / tile_height][k] = inside ? from[(row * pack + k) * row_stride + column] : 0;
     }
 #pragma unroll
-    for (int step = 0; step < tile_edge; step += tile_height) {
+    for (int step = 0; step < edge; step += tile_height) {
 #pragma unroll
       for (int j = 0; j < pack; ++j) {
         uint32_t turned = 0;  // element j of each of the words
@@ -98,7 +122,7 @@ __global__ void transpose_words_kernel(const uint32_t* x, int64_t matrix_stride,
     }
     __syncthreads();
 #pragma unroll
-    for (int step = 0; step < tile_edge; step += tile_height) {
+    for (int step = 0; step < edge; step += tile_height) {
       const int i = step + static_cast<int>(threadIdx.y);
       const int64_t row = tile.row + lane, column = tile.column + i;
       if (row < rows && column < columns) {

@@ -117,8 +117,8 @@ BARRIERS = (
         "transpose",
         Edit(
             "header",
-            "staged[i][lane] = from[row * row_stride + column];\n    }\n    __syncthreads();\n",
-            "staged[i][lane] = from[row * row_stride + column];\n    }\n",
+            " = element[step][part];\n    }\n    __syncthreads();\n",
+            " = element[step][part];\n    }\n",
         ),
         "barrier",
         "forward",
