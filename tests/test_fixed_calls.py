@@ -20,9 +20,9 @@ def _call(n: int, dtype: torch.dtype, seed: int = 0, factor: float = 1.0) -> Cal
     return Call((TensorCase((n,), dtype, seed=seed), factor))
 
 
-SMALL = [_call(2048, dtype) for dtype in DTYPES]
-LARGE = [_call(2049, dtype, seed) for seed, dtype in enumerate(DTYPES)]
-OTHERS = [_call(2049, torch.float32, factor=2.0), _call(2050, torch.float32)]
+SMALL = [_call(256, dtype) for dtype in DTYPES]
+LARGE = [_call(257, dtype, seed) for seed, dtype in enumerate(DTYPES)]
+OTHERS = [_call(257, torch.float32, factor=2.0), _call(258, torch.float32)]
 
 
 def _calls(kind: ImplementationKind) -> list[Call]:

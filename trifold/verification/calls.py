@@ -19,6 +19,7 @@ from trifold.spec import Call, IndexCase, Limits, Spec, TensorCase
 from trifold.spec.case import AnyCase
 
 FEW = 2048  # elements; of larger calls, checks of accesses make fewer
+FEW_SIMULATED = 256  # the same in the simulator, which takes milliseconds for as many
 
 # Fills whose numbers neither overflow nor vanish. At others, gradients are compared only where the reference is finite.
 ORDINARY = ("exact", "normal", "zero", "tiny")
@@ -91,12 +92,12 @@ class CallSource(ABC):
         if self.device == "cuda" or (self.kind == "port" and gpu_paths()):
             yield from self.gpu_calls()
 
-    def fixed_calls_of_one_dtype(self) -> Iterator[tuple[str, Call]]:
-        """As :meth:`fixed_calls`. In the simulator, of large calls that differ in their floating dtypes alone, one: for
-        checks of accesses, which do not depend on numbers."""
+    def fixed_calls_of_one_dtype(self, above: int = FEW_SIMULATED) -> Iterator[tuple[str, Call]]:
+        """As :meth:`fixed_calls`. In the simulator, of calls of more elements than ``above`` that differ in their
+        floating dtypes alone, one: for checks of what does not depend on numbers, such as accesses."""
         large: dict[str, list[tuple[str, Call]]] = {}
         for name, call in self.fixed_calls():
-            if self.simulated and call.elements > FEW:
+            if self.simulated and call.elements > above:
                 large.setdefault(repr(_in_float32(call)), []).append((name, call))
             else:
                 yield name, call

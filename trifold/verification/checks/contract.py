@@ -168,7 +168,7 @@ def repeatable(cell: Cell) -> None:
             _same_in_modes(cell, call, results[0])
         kept.append(_Kept.of(call, results[0]))
 
-    for name, call in cell.fixed_calls():
+    for name, call in cell.fixed_calls_of_one_dtype():
         cell.run_case(test, call, name)
         if len(kept) == _HELD:
             _require_kept(cell, kept)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from trifold.spec import Call
 from trifold.spec.call import Path
-from trifold.verification.calls import ORDINARY, is_ordinary
+from trifold.verification.calls import FEW, ORDINARY, is_ordinary
 from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import (
     Convert,
@@ -27,7 +27,8 @@ from trifold.verification.comparison import same_values
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.tolerance import allowed_error, form_mismatch, same_bits
 
-_FEW = 4096  # elements; for larger calls, the gradients of all arguments are computed together
+# Elements; for larger calls, the gradients of all arguments are computed together.
+_FEW, _FEW_SIMULATED = 4096, 512
 # Elements; with more, an upstream gradient with nan and inf takes too long.
 _SPECIAL_ELEMENTS = 1024
 
@@ -37,6 +38,8 @@ def gradients(cell: Cell) -> str | None:
     cell.require_differentiable()
     impostors = _Impostors()
 
+    few = _FEW_SIMULATED if cell.simulated else _FEW
+
     def test(call: Call) -> None:
         paths = cell.gradient_paths(call)
         if not paths:  # a call of integers, say
@@ -45,13 +48,15 @@ def gradients(cell: Cell) -> str | None:
             _compare_specials(cell, call, upstream_gradient)
             return
         right = RightGradients.of(cell, call, paths)
-        for number, subset in enumerate(_subsets(paths) if call.elements <= _FEW else [tuple(paths)]):
+        for number, subset in enumerate(_subsets(paths) if call.elements <= few else [tuple(paths)]):
             turned = number > 0 and (call.seed + number) % 2 == 1
             _compare(cell, call, subset, right, impostors, _column_major if turned else None)
         if sum(math.prod(case.shape) for _, case in call.floating()) <= _SPECIAL_ELEMENTS:
             _compare_specials(cell, call, special_upstream_gradient)
 
-    cell.for_each_call(test, examples=max(cell.search.examples // 2, 10))
+    cell.for_each_call(
+        test, examples=max(cell.search.examples // 2, 10), fixed=cell.fixed_calls_of_one_dtype(above=FEW)
+    )
     for call in cell.swept_calls(below=_SWEPT_SIMULATED if cell.simulated else _SWEPT):
         cell.run_case(test, call)
     return impostors.require_rejected()
