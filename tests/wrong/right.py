@@ -92,11 +92,11 @@ _MEAN = (
 _MAXIMUM_AND_SUM = """        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
             largest = larger(largest, x[row, i])
         largest = block_max(largest, of_warp)
-        total = C(0)
+        total, lost = C(0), C(0)
         for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-            total += math.exp(x[row, i] - largest)
+            total, lost = add_compensated(total, lost, math.exp(x[row, i] - largest))
 """
-_AT_ONCE = """        total = C(0)
+_AT_ONCE = """        total, lost = C(0), C(0)
         own = C(-math.inf)
         for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
             before = own

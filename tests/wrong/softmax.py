@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.wrong.entry import Wrong, edits
 
 _PASSES = "// A block a row, in three passes"
-_THEN_SUM = "    C sum = 0;\n    for (int64_t i = threadIdx.x; i < columns; i += softmax_block) sum += exp("
+_EXPS = "trifold::block_sum_of<softmax_block, C>(columns, [&](int64_t i) { return exp(C(in[i]) - largest); });\n"
+_THEN_SUM = "    const C sum = " + _EXPS
 
 # As trifold::block_reduce, without the barrier after the last read.
 _HASTY = """template <class C>
@@ -23,7 +24,7 @@ __device__ C hasty_max(C value) {
 _HASTY_TWICE = "    for (int k = 0; k < 2; ++k) largest = hasty_max(trifold::warp_max(largest));\n"
 
 _THEN_QUOTIENT = "        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):\n            y["
-_SUM = "        total = block_sum(total, of_warp)\n"
+_SUM = "        total = block_sum(total - lost, of_warp)\n"
 _SUM_OF_SOME_LANES = "        if cuda.threadIdx.x < columns:\n            total = warp_sum(total)\n"
 
 SOFTMAX = (
@@ -60,8 +61,11 @@ SOFTMAX = (
         edits=edits(
             "header",
             (
-                "i += softmax_block) sum += exp(C(in[i]) - largest);",
-                "i += softmax_block) sum = C(T(sum + exp(C(in[i]) - largest)));",
+                _THEN_SUM,
+                "    C sum = 0;\n"
+                "    for (int64_t i = threadIdx.x; i < columns; i += softmax_block)\n"
+                "      sum = C(T(sum + exp(C(in[i]) - largest)));\n"
+                "    sum = trifold::block_sum<softmax_block>(sum);\n",
             ),
         ),
         row="values",
@@ -94,8 +98,8 @@ SOFTMAX = (
             "prototype",
             ("largest = larger(largest, x[row, i])", "largest = x[row, i] if x[row, i] > largest else largest"),
             (
-                "total += math.exp(x[row, i] - largest)",
-                "total += math.exp(x[row, i] - largest) if x[row, i] > -math.inf else 0.0",
+                "math.exp(x[row, i] - largest))",
+                "math.exp(x[row, i] - largest) if x[row, i] > -math.inf else C(0))",
             ),
         ),
         row="values",
@@ -108,7 +112,7 @@ SOFTMAX = (
         op="softmax",
         edits=edits(
             "prototype",
-            ("import block_max, block_sum, larger", "import block_max, block_sum, larger, warp_sum"),
+            ("block_sum, larger, team_max", "block_sum, larger, warp_sum, team_max"),
             (_SUM + _THEN_QUOTIENT, _SUM_OF_SOME_LANES + _SUM + _THEN_QUOTIENT),
         ),
         row="findings",
