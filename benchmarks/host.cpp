@@ -102,7 +102,7 @@ void axpy(const std::vector<T>& x, std::vector<T>& y) {
   const auto blocks = static_cast<unsigned>(n / trifold::threads_per_block);
   const T* in = x.data();
   for (const auto* tensor : {&x, static_cast<const std::vector<T>*>(&y)})
-    trifold::host::note_tensor(tensor->data(), tensor->size() * sizeof(T));
+    trifold::cpu::note_tensor(tensor->data(), tensor->size() * sizeof(T));
   if constexpr (sizeof(T) == 1) {
     trifold::launch<bytes_kernel>({}, blocks, trifold::threads_per_block, 0, in, y.data(), n);
   } else {
@@ -150,7 +150,7 @@ int main() {
     const auto blocks = static_cast<unsigned>(elements / trifold::threads_per_block);
     trifold::launch<sums_kernel>({}, blocks, trifold::threads_per_block, 0, in, y.data());
   };
-  if (trifold::host::checked) {
+  if (trifold::cpu::checked) {
     shadow<float>("shadow of floats");
     shadow<uint8_t>("shadow of bytes");
     print("access", fastest([&] { axpy(x, y); }) / (3.0 * elements));

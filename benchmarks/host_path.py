@@ -43,9 +43,9 @@ SECONDS = 1.0  # of readings, for each op and pass
 
 _NO_KERNELS = """
 #include <trifold/cpu.h>
-namespace trifold::host {
+namespace trifold::cpu {
 void run_blocks(const Kernel&, Registers, int64_t, int64_t) {}
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 """
 
 

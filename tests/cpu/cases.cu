@@ -20,7 +20,7 @@ Tensor cases(const Tensor& x, int64_t which) {
   float count = 0;
   if (zeroed) {
     std::fill_n(y, n, 0.0f);
-    trifold::host::note_tensor(&count, sizeof count);
+    trifold::cpu::note_tensor(&count, sizeof count);
   }
   switch (which) {
     case 0: launch<reverse_kernel<true>>(stream, blocks, block, 0, in, y); break;

@@ -17,7 +17,7 @@ Tensor clusters(const Tensor& x, int64_t which, int64_t blocks_a_cluster) {
   const auto blocks = static_cast<unsigned>(x.numel() / threads);
   const auto of_cluster = static_cast<unsigned>(blocks_a_cluster);
   std::vector<float> sums(blocks);
-  trifold::host::note_tensor(sums.data(), blocks * sizeof(float));
+  trifold::cpu::note_tensor(sums.data(), blocks * sizeof(float));
   switch (which) {
     case 0:
       trifold::launch_clusters<exchange_kernel>({}, blocks, threads, threads * sizeof(float), of_cluster, in, y);

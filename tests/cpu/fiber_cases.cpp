@@ -9,8 +9,8 @@
 
 #include "../../trifold/engine/cpu/fiber.h"
 
-using trifold::host::Fiber;
-using trifold::host::FiberPool;
+using trifold::cpu::Fiber;
+using trifold::cpu::FiberPool;
 
 namespace {
 

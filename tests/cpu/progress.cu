@@ -28,7 +28,7 @@ Tensor progress(const Tensor& x, int64_t which) {
   std::vector<int> memory(n);
   int* const flags = memory.data();
   std::fill_n(y, n, 0.0f);
-  trifold::host::note_tensor(flags, n * sizeof(int));
+  trifold::cpu::note_tensor(flags, n * sizeof(int));
   switch (which) {
     case 0: launch<reverse_kernel>(stream, blocks, block, 0, in, y); break;
     case 1: launch<poll_thread_kernel>(stream, 1, block, 0, in, y); break;

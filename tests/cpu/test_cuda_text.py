@@ -26,7 +26,7 @@ def rewrite(folder: Path, text: str) -> str:
 def test_a_launch_calls_what_stands_before_it(tmp_path: Path) -> None:
     text = rewrite(tmp_path, "__global__ void add(int n, float* x) {}\nvoid f() { add<<<1, 2>>>(n, NULL); }\n")
     assert text.splitlines()[1] == (
-        'void f() { ::trifold::host::Configuration("add", "n,x", 1, 2).launch('
+        'void f() { ::trifold::cpu::Configuration("add", "n,x", 1, 2).launch('
         "[=](const auto&... trifold_values) { add(trifold_values...); }, n, nullptr); }"
     )
 

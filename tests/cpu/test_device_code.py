@@ -26,7 +26,7 @@ _PRELUDE = """\
 #define __launch_bounds__(...)
 #define HD __host__ __device__
 #define AT_LEAST(n) (defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= (n))
-namespace trifold::host {
+namespace trifold::cpu {
 bool in_kernel();
 template <int = 0> constexpr bool in_device_code() { return in_kernel(); }
 }

@@ -100,12 +100,12 @@ def test_a_feature_is_known_by_its_line(line: str, name: str | None) -> None:
     [
         (
             "__global__ void k() {\n  extern __shared__ float tile[];\n}",
-            "__global__ void k() {\n  float (&tile)[] = ::trifold::host::DynamicShared();\n}",
+            "__global__ void k() {\n  float (&tile)[] = ::trifold::cpu::DynamicShared();\n}",
             False,
         ),
         (
             "void f() { extern __shared__ __align__(sizeof(T)) unsigned char raw [ ] ; }",
-            "void f() { unsigned char (&raw)[] = ::trifold::host::DynamicShared(); }",
+            "void f() { unsigned char (&raw)[] = ::trifold::cpu::DynamicShared(); }",
             False,
         ),
         (
@@ -115,12 +115,12 @@ def test_a_feature_is_known_by_its_line(line: str, name: str | None) -> None:
         ),
         (
             "void f() { extern float __shared__ s[]; }",
-            "void f() { float (&s)[] = ::trifold::host::DynamicShared(); }",
+            "void f() { float (&s)[] = ::trifold::cpu::DynamicShared(); }",
             False,
         ),
         (
             "void f() { if (x) { } unsigned int extern\n__align__(16) __shared__ s[][N + 1]; }",
-            "void f() { if (x) { } unsigned int (&s)[][N+1] = ::trifold::host::DynamicShared();\n }",
+            "void f() { if (x) { } unsigned int (&s)[][N+1] = ::trifold::cpu::DynamicShared();\n }",
             False,
         ),
         (
@@ -136,7 +136,7 @@ def test_extern_shared_arrays_become_dynamic_shared_memory(source: str, changed:
     assert rewrite(source) == (changed or source, defines)
 
 
-BOUNDS = " [[gnu::used]] static constexpr unsigned trifold_launch_bounds = ::trifold::host::launch_bounds({});"
+BOUNDS = " [[gnu::used]] static constexpr unsigned trifold_launch_bounds = ::trifold::cpu::launch_bounds({});"
 
 
 @pytest.mark.parametrize(

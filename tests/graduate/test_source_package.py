@@ -53,7 +53,7 @@ def test_kernels_for_gxx_have_their_shared_arrays_and_their_launch_bounds(tmp_pa
     assert (tmp_path / "gxx" / "op.cu").read_text().splitlines() == [
         '#line 1 "op.cu"',
         "__global__ void __launch_bounds__(64) kernel(float* y) {" + launch_bounds.constant("64"),
-        "  float (&shared)[] = ::trifold::host::DynamicShared();",
+        "  float (&shared)[] = ::trifold::cpu::DynamicShared();",
         "}",
     ]
     assert (tmp_path / "gxx" / "op.cuh").read_text() == '#line 1 "op.cuh"\n__device__ int one() { return 1; }\n'

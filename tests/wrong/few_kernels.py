@@ -28,7 +28,7 @@ from trifold.verification.checks.differentiation import differentiate
 _LAUNCH = "trifold/launch.cuh"
 _ADDRESS = "  kernel.code = reinterpret_cast<const void*>(Kernel);\n"
 _RUN = "  describe_launch(kernel, [](const Args&... args) { Kernel(args...); }, run_grid, args...);\n"
-_KERNEL_OF = "template <auto Kernel>\nhost::Kernel kernel_of("
+_KERNEL_OF = "template <auto Kernel>\ncpu::Kernel kernel_of("
 # The name that kernel_name() extracts from the compiler's.
 _HAS = """\
 template <auto Kernel>

@@ -158,7 +158,7 @@ def _launches(content: bytes, nodes: list[Node], kernels: dict[str, Kernel], shi
         base = re.sub(r"<.*", "", text, flags=re.DOTALL).rpartition("::")[2]
         names = ",".join(kernels[base].parameters) if base in kernels else ""
         opening, closing = syntax.children[0], syntax.children[-1]
-        begin = f"::trifold::host::Configuration({_literal(text)}, {_literal(names)}, "
+        begin = f"::trifold::cpu::Configuration({_literal(text)}, {_literal(names)}, "
         yield Edit(callee.start_byte + shift, opening.end_byte + shift, begin)
         dims = kernels[base].cluster if base in kernels else ""
         shaped = f".clusters({{{dims}}})" if dims else ""
@@ -170,7 +170,7 @@ def _launches(content: bytes, nodes: list[Node], kernels: dict[str, Kernel], shi
                 yield Edit(argument.start_byte + shift, argument.end_byte + shift, "nullptr")
         for argument, is_reference in zip(given, kernels[base].references if base in kernels else (), strict=False):
             if is_reference:
-                yield Edit(argument.start_byte + shift, argument.start_byte + shift, "::trifold::host::by_reference(")
+                yield Edit(argument.start_byte + shift, argument.start_byte + shift, "::trifold::cpu::by_reference(")
                 yield Edit(argument.end_byte + shift, argument.end_byte + shift, ")")
 
 
@@ -198,5 +198,5 @@ def _bounds_edits(file: SourceFile, *, by_name: bool) -> Iterator[Edit]:
     """Compares the blocks of launches with the kernel's bounds. A launch by ``<<<…>>>`` does not know the kernel
     instance: there, each thread compares. (Such builds are always checked ones.)"""
     for place, bounds in launch_bounds.kernels(file.masked.decode("latin-1")):
-        compare = " ::trifold::host::require_launch_bounds(trifold_launch_bounds);"
+        compare = " ::trifold::cpu::require_launch_bounds(trifold_launch_bounds);"
         yield Edit(place, place, launch_bounds.constant(bounds) + ("" if by_name else compare))

@@ -286,7 +286,7 @@ class _File:
 
     def _double(self, opening: int, close: int) -> None:
         """The body for the host, and the body for the device; the caller determines which one runs."""
-        self._edit(opening + 1, " if (!::trifold::host::in_device_code()) {")
+        self._edit(opening + 1, " if (!::trifold::cpu::in_device_code()) {")
         body = self.text[opening + 1 : close]
         device = f"{_INCLUDE_BEGIN}{self._here(opening + 1)}{body}\n{_INCLUDE_END}{self._here(close)}"
         self._edit(close, f"}} else {{\n{device}}}")

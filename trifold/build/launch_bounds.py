@@ -66,12 +66,12 @@ def kernels(code: str, qualifier: str = LAUNCH_BOUNDS) -> Iterator[tuple[int, st
 
 def constant(bounds: str) -> str:
     """The declaration for these bounds."""
-    return f" [[gnu::used]] static constexpr unsigned trifold_launch_bounds = ::trifold::host::launch_bounds({bounds});"
+    return f" [[gnu::used]] static constexpr unsigned trifold_launch_bounds = ::trifold::cpu::launch_bounds({bounds});"
 
 
 def cluster_constant(dims: str) -> str:
     """The declaration for these extents of a cluster."""
-    return f" [[gnu::used]] static constexpr ::trifold::host::ClusterDims trifold_cluster_dims = {{{dims}}};"
+    return f" [[gnu::used]] static constexpr ::trifold::cpu::ClusterDims trifold_cluster_dims = {{{dims}}};"
 
 
 def _end_of_brackets(code: str, begin: int) -> int:

@@ -17,7 +17,7 @@ from trifold.build import cpp_text
 # launch.cuh defines the array if this is defined.
 DEFINITION = "TRIFOLD_EXTERN_SHARED"
 _SYMBOL = "trifold_extern_shared"
-_REFERENCE = "::trifold::host::DynamicShared()"
+_REFERENCE = "::trifold::cpu::DynamicShared()"
 
 _ARRAY = re.compile(
     r"\b(?P<name>\w+)\s*\[\s*\](?P<inner>(?:\s*\[[^\];]*\])*)\s*(?:__attribute__\s*\(\(.*?\)\)\s*)?;", re.DOTALL

@@ -218,14 +218,14 @@ def _tail(name: str, parameters: tuple[str, ...]) -> str:
 namespace {{ constexpr auto trifold_kernel = &{name}; }}
 #define TRIFOLD_EXPORT extern "C" __attribute__((visibility("default")))
 TRIFOLD_EXPORT const char* trifold_signature() {{
-  static const std::string text = trifold::host::signature(trifold_kernel);
+  static const std::string text = trifold::cpu::signature(trifold_kernel);
   return text.c_str();
 }}
 TRIFOLD_EXPORT const char* trifold_launch(const unsigned* shape, size_t shared, void** arguments) {{
-  return trifold::host::launch_raw<trifold_kernel>(trifold_kernel, {title}, {names}, shape, shared, arguments);
+  return trifold::cpu::launch_raw<trifold_kernel>(trifold_kernel, {title}, {names}, shape, shared, arguments);
 }}
-TRIFOLD_EXPORT void trifold_use_threads(trifold::host::TorchParallelFor threads) {{
-  trifold::host::use_torch_threads(threads);
+TRIFOLD_EXPORT void trifold_use_threads(trifold::cpu::TorchParallelFor threads) {{
+  trifold::cpu::use_torch_threads(threads);
 }}
 """
 

@@ -15,8 +15,8 @@ std::vector<catalogue::Argument> arguments_of(const Tensor& words, const Tensor&
   for (int64_t i = 0; i < reals.numel(); ++i, row += 4) {
     arguments.push_back({row[0], number[i]});
     const auto* const first = reinterpret_cast<const void*>(row[1]);
-    if (row[2] != 0) trifold::host::note_tensor(first, static_cast<size_t>(row[2]));
-    if (row[3] != 0) trifold::host::note_fresh(first, static_cast<size_t>(row[2]), static_cast<size_t>(row[3]));
+    if (row[2] != 0) trifold::cpu::note_tensor(first, static_cast<size_t>(row[2]));
+    if (row[3] != 0) trifold::cpu::note_fresh(first, static_cast<size_t>(row[2]), static_cast<size_t>(row[3]));
   }
   return arguments;
 }

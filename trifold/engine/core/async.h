@@ -20,8 +20,8 @@ namespace trifold::engine {
 
 struct MBarrier;
 struct Thread;
-using host::GroupKind;
-using host::Instruction;
+using cpu::GroupKind;
+using cpu::Instruction;
 
 // Operations that a thread has committed together, or is about to commit.
 struct AsyncGroup {

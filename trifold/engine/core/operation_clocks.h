@@ -27,7 +27,7 @@
 
 namespace trifold::engine {
 
-using host::Instruction;
+using cpu::Instruction;
 
 std::string_view name(Instruction instruction);  // PTX's or libcu++'s name
 

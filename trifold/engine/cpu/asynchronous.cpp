@@ -12,7 +12,7 @@
 #include "sites.h"
 #include "skip.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 using engine::AccessType;
@@ -275,4 +275,4 @@ void prefetch_bulk(const void* from, size_t bytes, Line line) {
   if (bytes % 16 != 0) odd_size_of_operation(Instruction::cp_async_bulk, bytes, 16, site);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -14,7 +14,7 @@
 #include "program_report.h"
 #include "sites.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 // Between two allocations. An index that is off by less is reported for the nearer allocation.
@@ -390,4 +390,4 @@ void memory_info(size_t& free_bytes, size_t& total_bytes) {
   free_bytes = total_bytes - std::min(used, total_bytes);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

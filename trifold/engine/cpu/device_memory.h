@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // Disjoint ranges within [0, size).
 class ByteSet {
@@ -59,4 +59,4 @@ class OpenMemory {
 // From here on, host code that accesses memory of cudaMalloc ends by a signal.
 void protect_device_memory();
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

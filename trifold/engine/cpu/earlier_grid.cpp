@@ -5,7 +5,7 @@
 
 #include "sites.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 // The launch that ended last, and the one before the running launch.
@@ -69,4 +69,4 @@ void forget_earlier_grid() {
   before.reset();
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

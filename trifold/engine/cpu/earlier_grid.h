@@ -13,7 +13,7 @@
 
 #include "../core/checker.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 class EarlierGrid {
  public:
@@ -42,4 +42,4 @@ void repeat_launch();
 // All launches so far end before the next one begins.
 void forget_earlier_grid();
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

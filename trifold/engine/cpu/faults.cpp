@@ -9,7 +9,7 @@
 #include "sites.h"
 #include "skip.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 using engine::AccessType;
 using engine::Finding;
@@ -391,4 +391,4 @@ void outside_declared_bounds(const DeclaredIndex& at, engine::Site site) {
   skip_next_access_of(element.begin, element.end);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -14,7 +14,7 @@
 #include "memory.h"
 #include "undecided.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // The region of an access to shared memory of another block of the running block's cluster. Null: there is none; or
 // that block need not have begun or may have ended, and the access is skipped. `awaited`: the owner waits for the
@@ -99,4 +99,4 @@ struct DeclaredIndex {
 // Returns if the access itself, which follows, will be found outside all regions.
 void outside_declared_bounds(const DeclaredIndex& at, engine::Site site);
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -4,7 +4,7 @@
 
 #include <new>
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 constexpr size_t stacks_in_map = 32;
@@ -163,4 +163,4 @@ void FiberPool::grow() {
   }
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

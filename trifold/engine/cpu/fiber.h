@@ -16,7 +16,7 @@
 #include <ucontext.h>
 #endif
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // Where a stack's code continues.
 #if TRIFOLD_FIBER_ASSEMBLY
@@ -94,4 +94,4 @@ class FiberPool {
   std::vector<char*> maps_;
 };
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

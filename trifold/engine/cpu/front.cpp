@@ -19,7 +19,7 @@
 #include "undecided.h"
 #include "watchdog.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 using engine::Operation;
 using engine::Outcome;
@@ -377,4 +377,4 @@ bool HostFront::gives_up() {
   return overdue != 0;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -15,7 +15,7 @@
 #include "module.h"
 #include "slots.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 class HostFront;
 
@@ -204,4 +204,4 @@ inline Fiber* Turn::running() const {
 // The fibers of this OS thread.
 FiberPool& fibers();
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -10,7 +10,7 @@
 // A node of a graph. `origin`: in a copy of a graph, the node that it is a copy of.
 struct CUgraphNode_st {
   int type;
-  trifold::host::Work work;
+  trifold::cpu::Work work;
   std::vector<CUgraphNode_st*> after{};
   const CUgraphNode_st* origin = nullptr;
 };
@@ -18,7 +18,7 @@ struct CUgraphNode_st {
 struct CUgraph_st {
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
 
-  CUgraphNode_st* add(int type, std::vector<CUgraphNode_st*> after, const trifold::host::Work& work) {
+  CUgraphNode_st* add(int type, std::vector<CUgraphNode_st*> after, const trifold::cpu::Work& work) {
     nodes.push_back(std::make_unique<CUgraphNode_st>(CUgraphNode_st{type, work, std::move(after)}));
     return nodes.back().get();
   }
@@ -45,7 +45,7 @@ struct CUgraph_st {
   }
 };
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 // What streams have been told since cudaStreamBeginCapture.
@@ -228,4 +228,4 @@ void invalidate_captures() {
   for (const auto& capture : captures) capture->valid = false;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -16,7 +16,7 @@
 #include "undecided.h"
 #include "watchdog.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 using engine::AccessType;
@@ -299,21 +299,21 @@ void checked_discard(void* p, size_t bytes) {
     region->buffer->note_discarded(reinterpret_cast<uintptr_t>(p), bytes);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
+using trifold::cpu::checked_access;
+using trifold::cpu::checked_atomic;
+using trifold::cpu::checked_copy;
+using trifold::cpu::checked_volatile;
+using trifold::cpu::is_surely_own;
+using trifold::cpu::uint_of;
 using trifold::engine::AccessType;
-using trifold::host::checked_access;
-using trifold::host::checked_atomic;
-using trifold::host::checked_copy;
-using trifold::host::checked_volatile;
-using trifold::host::is_surely_own;
-using trifold::host::uint_of;
 
 #pragma GCC visibility push(default)
 extern "C" {
 
 void __ubsan_handle_out_of_bounds(void* data, uintptr_t value) {
-  using namespace trifold::host;
+  using namespace trifold::cpu;
   if (accessing_thread(__builtin_return_address(0)) == nullptr) return;
   const auto& [file, line, column, array, index] = *static_cast<const OutOfBoundsOfUbsan*>(data);
   outside_declared_bounds(
@@ -322,7 +322,7 @@ void __ubsan_handle_out_of_bounds(void* data, uintptr_t value) {
 }
 
 void __ubsan_handle_type_mismatch_v1(void* data, uintptr_t address) {
-  using namespace trifold::host;
+  using namespace trifold::cpu;
   const auto& mismatch = *static_cast<const TypeMismatchOfUbsan*>(data);
   if (accessing_thread(__builtin_return_address(0)) == nullptr || mismatch.what > 1) return;
   misaligned_type(name_of(*mismatch.type), address, size_t{1} << mismatch.log_alignment,
@@ -335,7 +335,7 @@ void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
 void __tsan_atomic_signal_fence(int) {}
 void __tsan_atomic_thread_fence(int) {
-  trifold::host::fence(trifold::host::Scope::device);
+  trifold::cpu::fence(trifold::cpu::Scope::device);
 }
 
 // The compiler derives the names from the width: only a macro can define them.
@@ -401,7 +401,7 @@ void* __wrap_memmove(void* to, const void* from, size_t n) {
   return checked_copy<memmove>(to, from, n, __builtin_return_address(0));
 }
 void* __wrap_memset(void* to, int value, size_t n) {
-  if (is_surely_own(to) || trifold::host::is_undecided_write(to, n)) return memset(to, value, n);
+  if (is_surely_own(to) || trifold::cpu::is_undecided_write(to, n)) return memset(to, value, n);
   if (n > 0) checked_access(to, n, AccessType::write, false, __builtin_return_address(0));
   return memset(to, value, n);
 }
@@ -409,7 +409,7 @@ void* __wrap_memset(void* to, int value, size_t n) {
 #define TRIFOLD_UPDATE(bits, operation)                                                                 \
   uint##bits##_t __tsan_atomic##bits##_##operation(volatile uint##bits##_t* p, uint##bits##_t v, int) { \
     uint##bits##_t old = 0;                                                                             \
-    checked_atomic(p, trifold::host::exchange, __builtin_return_address(0), [&] {                       \
+    checked_atomic(p, trifold::cpu::exchange, __builtin_return_address(0), [&] {                        \
       old = __atomic_##operation(p, v, __ATOMIC_SEQ_CST);                                               \
       return true;                                                                                      \
     });                                                                                                 \
@@ -419,7 +419,7 @@ void* __wrap_memset(void* to, int value, size_t n) {
   bool __tsan_atomic##bits##_compare_exchange_##strength(volatile uint##bits##_t* p, uint##bits##_t* expected, \
                                                          uint##bits##_t v, int, int) {                         \
     bool done = false;                                                                                         \
-    checked_atomic(p, trifold::host::compare(*expected), __builtin_return_address(0), [&] {                    \
+    checked_atomic(p, trifold::cpu::compare(*expected), __builtin_return_address(0), [&] {                     \
       return done = __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);    \
     });                                                                                                        \
     return done;                                                                                               \
@@ -427,21 +427,21 @@ void* __wrap_memset(void* to, int value, size_t n) {
 #define TRIFOLD_ATOMICS(bits)                                                                        \
   uint##bits##_t __tsan_atomic##bits##_load(const volatile uint##bits##_t* p, int) {                 \
     uint##bits##_t value = 0;                                                                        \
-    checked_atomic(p, trifold::host::load, __builtin_return_address(0), [&] {                        \
+    checked_atomic(p, trifold::cpu::load, __builtin_return_address(0), [&] {                         \
       value = __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                  \
       return false;                                                                                  \
     });                                                                                              \
     return value;                                                                                    \
   }                                                                                                  \
   void __tsan_atomic##bits##_store(volatile uint##bits##_t* p, uint##bits##_t v, int) {              \
-    checked_atomic(p, trifold::host::store, __builtin_return_address(0), [&] {                       \
+    checked_atomic(p, trifold::cpu::store, __builtin_return_address(0), [&] {                        \
       __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                      \
       return true;                                                                                   \
     });                                                                                              \
   }                                                                                                  \
   uint##bits##_t __tsan_atomic##bits##_exchange(volatile uint##bits##_t* p, uint##bits##_t v, int) { \
     uint##bits##_t old = 0;                                                                          \
-    checked_atomic(p, trifold::host::exchange, __builtin_return_address(0), [&] {                    \
+    checked_atomic(p, trifold::cpu::exchange, __builtin_return_address(0), [&] {                     \
       old = __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);                                             \
       return true;                                                                                   \
     });                                                                                              \

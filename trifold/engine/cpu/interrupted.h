@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // Addresses of the instruction and of the stack's end; 0 on a machine whose registers are unknown here.
 struct Interrupted {
@@ -25,4 +25,4 @@ inline Interrupted interrupted(const void* context) {
 #endif
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

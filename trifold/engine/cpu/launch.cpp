@@ -26,7 +26,7 @@
 #include "watchdog.h"
 #include "writes.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 // Checked launches run one at a time, since the watched memory is per process.
@@ -312,8 +312,8 @@ void exceed_launch_bounds(unsigned threads) {
   fiber.leave();
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 extern "C" [[gnu::visibility("default")]] void trifold_host_before_checked_launch(void (*call)()) {
-  trifold::host::before_checked_launch.store(call);
+  trifold::cpu::before_checked_launch.store(call);
 }

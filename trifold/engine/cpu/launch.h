@@ -5,8 +5,8 @@
 
 #include "../core/model.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 engine::Launch launch_of(const Kernel& kernel);
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

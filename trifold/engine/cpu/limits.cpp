@@ -7,7 +7,7 @@
 #include "module.h"
 #include "settings.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 std::string shape(const dim3& extents) {
@@ -90,4 +90,4 @@ void require_launchable(const Kernel& kernel) {
            "a block has at most " + std::to_string(limits.shared_bytes), "take smaller tiles");
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

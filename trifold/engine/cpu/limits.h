@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // A launch that fails with a specific CUDA error; other std::runtime_errors are cudaErrorInvalidConfiguration.
 struct FailedLaunch : std::runtime_error {
@@ -20,4 +20,4 @@ void require_launchable(const Kernel& kernel);
 // The message for a launch with more threads in a block than the kernel's launch bounds allow.
 std::string too_many_threads(const Kernel& kernel, unsigned launch_bounds);
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

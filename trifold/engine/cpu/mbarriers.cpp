@@ -8,7 +8,7 @@
 #include "memory.h"
 #include "sites.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 using engine::AccessType;
 using engine::Block;
@@ -236,4 +236,4 @@ void fence_mbarrier_inits(Line line) {
   by_core([](engine::Execution& core) { core.fence_mbarrier_inits(*engine::current); });
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -10,7 +10,7 @@
 #include "module.h"
 #include "sites.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 CheckedMemory* checked_memory = nullptr;
 
@@ -373,4 +373,4 @@ const Region* CheckedMemory::nearest(uintptr_t address) const {
   return best;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

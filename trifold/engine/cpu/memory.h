@@ -18,7 +18,7 @@
 #include "module.h"
 #include "slots.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // A range that is watched, or one that only the thread or the port itself uses.
 struct Region {
@@ -144,4 +144,4 @@ extern CheckedMemory* checked_memory;
 void forget_tensors();
 void forget_fresh();
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -20,7 +20,7 @@
 
 #include "sites.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 // "tile" and "reduce_kernel" of "reduce_kernel<float>(float const*, long)::tile".
@@ -215,4 +215,4 @@ const Declared& declared_by(const void* function) {
   return declared;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

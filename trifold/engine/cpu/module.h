@@ -13,7 +13,7 @@
 
 #include "../core/shadow.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 struct ThreadVariable {
   std::string symbol;
@@ -71,4 +71,4 @@ struct Declared {
 // Read once for each function.
 const Declared& declared_by(const void* function);
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

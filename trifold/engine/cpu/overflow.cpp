@@ -6,7 +6,7 @@
 #include "front.h"
 #include "interrupted.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 constexpr size_t signal_stack_bytes = 64 << 10;
@@ -65,4 +65,4 @@ void watch_stacks() {
   static_cast<void>(taken);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

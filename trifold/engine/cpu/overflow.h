@@ -7,7 +7,7 @@
 
 #include <memory>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // A stack for this OS thread's signals, if it has none.
 class SignalStack {
@@ -24,4 +24,4 @@ class SignalStack {
 // Installs the handler of SIGSEGV, at the first call.
 void watch_stacks();
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -22,7 +22,7 @@
 #include "report.h"
 #include "sites.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 std::atomic<Error> latest{Error::success};
@@ -251,4 +251,4 @@ void reset_device() {
   latest = Error::success;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -18,7 +18,7 @@
 #include "settings.h"
 #include "sites.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 // TRIFOLD_PROGRAM has the fields of ProgramOptions, and the device; trifold/sanitize/program.py sets it.
@@ -175,4 +175,4 @@ void begin_program(const void* variable) {
   atexit(tell_leaks);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // "main.cu:12"
 std::string place(Line line);
@@ -25,4 +25,4 @@ struct ProgramOptions {
 };
 const ProgramOptions& program_options();
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

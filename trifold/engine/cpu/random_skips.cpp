@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 // XORWOW: Marsaglia, "Xorshift RNGs", Journal of Statistical Software 8 (14), 2003. Row i is the image of bit i.
@@ -85,4 +85,4 @@ MrgState skip_mrg(MrgState state, uint64_t count, int log2_unit) {
   return state;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -3,7 +3,7 @@
 
 #include <trifold/cpu/math.h>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 double sin_of_pi_times(double x) {
   return engine::sin_of_pi_times(x);
@@ -33,4 +33,4 @@ double reciprocal_cube_root(double x) {
   return engine::rcbrt_of(x);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -6,7 +6,7 @@
 #include "earlier_grid.h"
 #include "memory.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 thread_local uint64_t seed = 0;
@@ -38,34 +38,34 @@ std::string take_findings() {
   return std::exchange(findings, {});
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 extern "C" [[gnu::visibility("default")]] void trifold_host_begin(uint64_t seed) {
-  trifold::host::forget_earlier_grid();
-  trifold::host::begin_call(seed);
+  trifold::cpu::forget_earlier_grid();
+  trifold::cpu::begin_call(seed);
 }
 
 // Sets the findings after which launches continue, in the form of engine::Policy::accept().
 extern "C" [[gnu::visibility("default")]] void trifold_host_accept(const char* lines) {
-  trifold::host::policy().accept(lines);
+  trifold::cpu::policy().accept(lines);
 }
 
 // The text is valid until the next call on this OS thread.
 extern "C" [[gnu::visibility("default")]] const char* trifold_host_findings() {
-  trifold::host::taken = trifold::host::take_findings();
-  return trifold::host::taken.c_str();
+  trifold::cpu::taken = trifold::cpu::take_findings();
+  return trifold::cpu::taken.c_str();
 }
 
 // Notes that these bytes were allocated and not written; and that earlier notes on such bytes are void.
 extern "C" [[gnu::visibility("default")]] void trifold_host_note_fresh(const void* begin, size_t bytes,
                                                                        size_t element_bytes) {
-  trifold::host::note_fresh(begin, bytes, element_bytes);
+  trifold::cpu::note_fresh(begin, bytes, element_bytes);
 }
 extern "C" [[gnu::visibility("default")]] void trifold_host_forget_fresh() {
-  trifold::host::forget_fresh();
+  trifold::cpu::forget_fresh();
 }
 
 // Notes that an array in these bytes will be a kernel's argument.
 extern "C" [[gnu::visibility("default")]] void trifold_host_note(const void* begin, size_t bytes) {
-  trifold::host::note_tensor(begin, bytes);
+  trifold::cpu::note_tensor(begin, bytes);
 }

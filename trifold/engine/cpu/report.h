@@ -9,7 +9,7 @@
 #include "../core/finding.h"
 #include "../core/tolerance.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // Keeps a finding until Python collects it.
 void record(const engine::Finding& finding);
@@ -30,4 +30,4 @@ struct LaunchEnded : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <string>
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 // The number in an environment variable; the default if it is not a number. Python refuses such values with a message.
@@ -63,21 +63,21 @@ DeviceShape device_shape() {
   return shape;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 #pragma GCC visibility push(default)
 extern "C" {
 
 void trifold_host_set_kernel_seconds(double seconds) {
-  trifold::host::seconds.store(seconds, std::memory_order_relaxed);
+  trifold::cpu::seconds.store(seconds, std::memory_order_relaxed);
 }
 
 double trifold_host_kernel_seconds() {
-  return trifold::host::kernel_seconds();
+  return trifold::cpu::kernel_seconds();
 }
 
 void trifold_host_set_limits(const char* capability, const uint32_t (*values)[6]) {
-  trifold::host::set_device(capability, *values);
+  trifold::cpu::set_device(capability, *values);
 }
 
 }  // extern "C"

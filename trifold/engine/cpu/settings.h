@@ -6,7 +6,7 @@
 
 #include "../core/model.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // Processor time that an OS thread may spend on one launch, in seconds; 0: unlimited. TRIFOLD_KERNEL_SECONDS.
 double kernel_seconds();
@@ -18,4 +18,4 @@ const char* device_name();
 // A compute capability ("9.0"), and the numbers of engine::Limits in their order. Not while a launch runs.
 void set_device(const char* capability, const uint32_t (&limits)[6]);
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

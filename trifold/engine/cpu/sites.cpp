@@ -22,7 +22,7 @@
 
 extern char** environ;
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 // An open-addressing hash table per OS thread, so that lookups take no lock.
@@ -387,4 +387,4 @@ std::vector<std::string> parameter_names(const void* function, std::string_view 
   return kept->second;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -9,7 +9,7 @@
 
 #include "../core/finding.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // Called before a launch, which has no sites yet: makes room for all sites of one kernel.
 void begin_sites();
@@ -50,4 +50,4 @@ IndexedArray array_indexed_at(const char* file, int line, int column);
 // be read. Instances of one template are looked up once: overloads with as many parameters share their names.
 std::vector<std::string> parameter_names(const void* function, std::string_view name, int count);
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 bool skipping = false;
 
@@ -111,4 +111,4 @@ void end_skipping() {
   skipping = false;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

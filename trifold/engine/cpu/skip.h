@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // Poison is NaN in each floating-point type, and negative in each signed integer type, so that a loop to such a bound
 // ends at once.
@@ -29,4 +29,4 @@ bool skips(uintptr_t address);
 // The thread waits, or has ended.
 [[gnu::cold]] void end_skipping();
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

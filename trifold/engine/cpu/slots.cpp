@@ -8,7 +8,7 @@
 #include <new>
 #include <string>
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 // The OS thread's table, in the GNU C library's layout (sysdeps/generic/dl-dtv.h, nptl's tcbhead_t): an array indexed
@@ -186,4 +186,4 @@ void Slots::enter(const Slot& slot) {
   table()[storage_.module].storage = slot.storage;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

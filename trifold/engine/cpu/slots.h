@@ -16,7 +16,7 @@
 
 #include "../core/execution.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // Unused memory before and after dynamic shared memory. A window of shared memory begins with as much, so that no
 // address is 0.
@@ -76,4 +76,4 @@ class Slots {
   size_t map_bytes_ = 0, left_ = 0;  // of each map; of the last one
 };
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -6,7 +6,7 @@
 #include "faults.h"
 #include "memory.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 using engine::Thread;
@@ -78,4 +78,4 @@ void decide_before_end(Thread& thread) {
   decide_reads(thread, [&](engine::Checker& checker) { return checker.decide_reads(thread); });
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

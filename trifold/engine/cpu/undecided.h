@@ -9,7 +9,7 @@
 
 #include "../core/checker.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // Checker::write() recorded a violation among writes: the write is about to happen.
 [[gnu::cold]] void decide_after_write(uintptr_t address, size_t n, engine::Site site);
@@ -24,4 +24,4 @@ bool is_undecided_write(const void* address, size_t n);
 [[gnu::cold]] void decide_before_wait(engine::Thread& thread);  // its request says for what
 [[gnu::cold]] void decide_before_end(engine::Thread& thread);
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

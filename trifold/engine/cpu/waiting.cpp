@@ -9,7 +9,7 @@
 #include "undecided.h"
 #include "watchdog.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 using engine::Operation;
 using engine::Request;
@@ -270,4 +270,4 @@ unsigned lane() {
   return (at.x + threads.x * (at.y + threads.y * at.z)) % engine::warp_size;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

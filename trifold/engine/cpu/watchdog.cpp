@@ -23,7 +23,7 @@
 #include "settings.h"
 #include "sites.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 constinit thread_local volatile uint32_t overdue = 0;
 
@@ -241,4 +241,4 @@ Watched::~Watched() {
   own->watch.launch = 0;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // Looks since this OS thread's launch exceeded its time.
 extern constinit thread_local volatile uint32_t overdue [[gnu::tls_model("initial-exec")]];
@@ -28,4 +28,4 @@ class Watched {
   ~Watched();
 };
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -8,7 +8,7 @@
 #include "front.h"
 #include "sites.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 Whereabouts HostFront::whereabouts(uint32_t index) const {
   const std::vector<engine::Thread>& threads = engine::current->block->threads;
@@ -70,10 +70,10 @@ std::string groups() {
 
 }  // namespace
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 // gdb calls it on the stack of the CUDA thread that it has stopped. The text is valid until the next call.
 extern "C" [[gnu::visibility("default")]] const char* trifold_host_whereabouts() {
-  trifold::host::told = trifold::host::turn == nullptr ? "" : trifold::host::groups();
-  return trifold::host::told.c_str();
+  trifold::cpu::told = trifold::cpu::turn == nullptr ? "" : trifold::cpu::groups();
+  return trifold::cpu::told.c_str();
 }

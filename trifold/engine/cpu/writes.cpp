@@ -6,7 +6,7 @@
 #include "../core/writes.h"
 #include "module.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 std::mutex mutex;  // protects both
@@ -21,14 +21,14 @@ void log_writes(const Kernel& kernel, const CheckedMemory& memory) {
   memory.add_to(writes, library.empty() || module_of(kernel.code).path == library);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 #pragma GCC visibility push(default)
 extern "C" {
 
 // `path`: of the library whose kernels count, absolute and without symbolic links; null: all count.
 void trifold_host_record_writes(bool on, const char* path) {
-  using namespace trifold::host;
+  using namespace trifold::cpu;
   const std::lock_guard<std::mutex> locked(mutex);
   if (!on) return writes.stop();
   writes.start();
@@ -36,7 +36,7 @@ void trifold_host_record_writes(bool on, const char* path) {
 }
 
 void trifold_host_written(const void* begin, size_t size, char* found) {
-  using namespace trifold::host;
+  using namespace trifold::cpu;
   const std::lock_guard<std::mutex> locked(mutex);
   writes.find(reinterpret_cast<uintptr_t>(begin), size, found);
 }

@@ -5,9 +5,9 @@
 
 #include "memory.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // Called at the end of a launch. Does nothing while writes are not recorded.
 void log_writes(const Kernel& kernel, const CheckedMemory& memory);
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -30,7 +30,7 @@ _EXPORTS = "{ global: trifold_manifest; local: *; };\n"
 # The runtime for kernels on the CPU is a separate library, with a hash of its sources in its name: packages with the
 # same engine share one. (Its thread-local storage is of the static kind, of which a process has 1.6 KiB for all
 # libraries.) It exports each function that a kernel's headers for the CPU declare: the visible ones of this namespace.
-_ENGINE_EXPORTS = '{ global: extern "C++" { trifold::host::*; }; local: *; };\n'
+_ENGINE_EXPORTS = '{ global: extern "C++" { trifold::cpu::*; }; local: *; };\n'
 _ENGINE_FLAGS = ("-O2", "-fPIC", "-ffunction-sections", "-fdata-sections", "-fvisibility=hidden", "-fno-gnu-unique")
 
 

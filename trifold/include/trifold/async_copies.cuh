@@ -51,7 +51,7 @@ __device__ __forceinline__ void prefetch_to_l2(const void* from, int bytes) {
 // That part is never used, which is harmless on a GPU; the call declares it to the checks on the CPU.
 __device__ __forceinline__ void reads_whole_vectors() {
 #ifdef TRIFOLD_CPU
-  host::allow_neighbours();
+  cpu::allow_neighbours();
 #endif
 }
 

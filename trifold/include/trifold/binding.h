@@ -198,14 +198,14 @@ void with_extent(const Tensor& tensor, std::size_t element_bytes, Use&& use) {
 }
 // Record the memory of a kernel's argument; and that the memory of a new tensor is uninitialised.
 inline void note_argument(const Tensor& tensor, std::size_t element_bytes) {
-  if constexpr (host::checked)
-    with_extent(tensor, element_bytes, [](const void* begin, std::size_t bytes) { host::note_tensor(begin, bytes); });
+  if constexpr (cpu::checked)
+    with_extent(tensor, element_bytes, [](const void* begin, std::size_t bytes) { cpu::note_tensor(begin, bytes); });
 }
 inline void note_fresh(const Tensor& tensor) {
-  if constexpr (host::checked) {
+  if constexpr (cpu::checked) {
     const std::size_t element_bytes = tensor.element_size();
     with_extent(tensor, element_bytes,
-                [&](const void* begin, std::size_t bytes) { host::note_fresh(begin, bytes, element_bytes); });
+                [&](const void* begin, std::size_t bytes) { cpu::note_fresh(begin, bytes, element_bytes); });
   }
 }
 #endif

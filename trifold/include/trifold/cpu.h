@@ -19,7 +19,7 @@ struct dim3 {
 };
 
 #pragma GCC visibility push(default)
-namespace trifold::host {
+namespace trifold::cpu {
 
 #ifdef __SANITIZE_THREAD__
 inline constexpr bool checked = true;
@@ -261,5 +261,5 @@ void note_tensor(const void* begin, size_t bytes);
 // launches or anything else change count as written.
 void note_fresh(const void* begin, size_t bytes, size_t element_bytes);
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 #pragma GCC visibility pop

@@ -50,7 +50,7 @@ __device__ __forceinline__ T* dynamic_shared() {
   extern __shared__ __align__(16) unsigned char memory[];
   return reinterpret_cast<T*>(memory);
 #else
-  return static_cast<T*>(host::dynamic_shared());
+  return static_cast<T*>(cpu::dynamic_shared());
 #endif
 }
 
@@ -61,7 +61,7 @@ __device__ __forceinline__ T* dynamic_shared_lines() {
   extern __shared__ __align__(128) unsigned char lines[];
   return reinterpret_cast<T*>(lines);
 #else
-  return static_cast<T*>(host::dynamic_shared());
+  return static_cast<T*>(cpu::dynamic_shared());
 #endif
 }
 

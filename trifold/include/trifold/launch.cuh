@@ -194,12 +194,12 @@ void run_threads(dim3 block, const Run& run) {
         threadIdx = {x, y, z};
         run();
         if (handed_over != nullptr) [[unlikely]]
-          host::end_thread();
+          cpu::end_thread();
       }
 }
 
 template <class Arg>
-host::Argument argument_of(const Arg& arg) {
+cpu::Argument argument_of(const Arg& arg) {
   if constexpr (std::is_pointer_v<Arg> && !std::is_function_v<std::remove_pointer_t<Arg>> &&
                 !std::is_void_v<std::remove_pointer_t<Arg>>)
     return {arg, sizeof *arg};
@@ -208,14 +208,14 @@ host::Argument argument_of(const Arg& arg) {
 
 // Calls `use` with the launch of run(args...) in every thread of every block.
 template <class Run, class Use, class... Args>
-void describe_launch(host::Kernel kernel, const Run& run, const Use& use, const Args&... args) {
+void describe_launch(cpu::Kernel kernel, const Run& run, const Use& use, const Args&... args) {
   const auto thread = [=] { run(args...); };
   struct Closure {
     decltype(thread) run;
     dim3 block;
   };
   const Closure closure{thread, kernel.threads};
-  const host::Argument arguments[] = {argument_of(args)..., {nullptr, 0}};
+  const cpu::Argument arguments[] = {argument_of(args)..., {nullptr, 0}};
   kernel.block = [](const void* context) {
     const auto& [run, block] = *static_cast<const Closure*>(context);
     run_threads(block, run);
@@ -230,7 +230,7 @@ void describe_launch(host::Kernel kernel, const Run& run, const Use& use, const 
 }
 
 // Sets the launch's variables on this OS thread, and returns their addresses.
-inline host::Registers enter_launch(const host::Kernel& kernel) {
+inline cpu::Registers enter_launch(const cpu::Kernel& kernel) {
   blockDim = kernel.threads;
   gridDim = kernel.grid;
   return {&threadIdx, &blockIdx, extern_shared, &handed_over, &enter_launch};
@@ -238,20 +238,20 @@ inline host::Registers enter_launch(const host::Kernel& kernel) {
 
 // Runs every cluster. They are distributed over OS threads; with checks, or in a cooperative launch, they run
 // sequentially.
-inline void run_grid(const host::Kernel& launched) {
+inline void run_grid(const cpu::Kernel& launched) {
   if (launched.grid.x == 0 || launched.grid.y == 0 || launched.grid.z == 0) return;
-  const host::Kernel kernel = host::with_clusters(launched);
+  const cpu::Kernel kernel = cpu::with_clusters(launched);
   const auto& [grid, cluster] = std::tie(kernel.grid, kernel.cluster);
   const int64_t clusters = int64_t{grid.x / cluster.x} * (grid.y / cluster.y) * (grid.z / cluster.z);
-  if constexpr (host::checked) {
-    host::run_checked(kernel, enter_launch(kernel));
+  if constexpr (cpu::checked) {
+    cpu::run_checked(kernel, enter_launch(kernel));
   } else {
     // Exceptions do not pass through parallel_for: torch's keeps nothing of one but the fact that it was thrown.
     std::exception_ptr error;
     std::atomic_flag failed;
     const auto run_clusters = [&](int64_t begin, int64_t end) {
       try {
-        host::run_blocks(kernel, enter_launch(kernel), begin, end);
+        cpu::run_blocks(kernel, enter_launch(kernel), begin, end);
       } catch (...) {
         if (!failed.test_and_set()) error = std::current_exception();
       }
@@ -271,8 +271,8 @@ inline void run_grid(const host::Kernel& launched) {
 }
 
 template <auto Kernel>
-host::Kernel kernel_of(dim3 grid, dim3 block, std::size_t shared) {
-  host::Kernel kernel{};
+cpu::Kernel kernel_of(dim3 grid, dim3 block, std::size_t shared) {
+  cpu::Kernel kernel{};
   kernel.code = reinterpret_cast<const void*>(Kernel);
   kernel.name = branch<Kernel>.name.c_str();
   kernel.grid = grid;
@@ -281,7 +281,7 @@ host::Kernel kernel_of(dim3 grid, dim3 block, std::size_t shared) {
   return kernel;
 }
 template <auto Kernel, class... Args>
-void launch_kernel(const host::Kernel& kernel, const Args&... args) {
+void launch_kernel(const cpu::Kernel& kernel, const Args&... args) {
   branch<Kernel>.launches.fetch_add(1, std::memory_order_relaxed);
   describe_launch(kernel, [](const Args&... args) { Kernel(args...); }, run_grid, args...);
 }
@@ -311,7 +311,7 @@ constexpr int registers_a_thread() {
 template <auto Kernel, class... Args>
 void launch_clusters(Stream stream, dim3 grid, dim3 block, std::size_t shared, unsigned blocks_a_cluster,
                      Args... args) {
-  host::Kernel kernel = kernel_of<Kernel>(grid, block, shared);
+  cpu::Kernel kernel = kernel_of<Kernel>(grid, block, shared);
   kernel.cluster = dim3(blocks_a_cluster);
   kernel.large_clusters = true;
   kernel.dependent = stream.starts_early;
@@ -321,7 +321,7 @@ void launch_clusters(Stream stream, dim3 grid, dim3 block, std::size_t shared, u
 // Its threads may wait for the whole grid.
 template <auto Kernel, class... Args>
 void launch_cooperative(Stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
-  host::Kernel kernel = kernel_of<Kernel>(grid, block, shared);
+  cpu::Kernel kernel = kernel_of<Kernel>(grid, block, shared);
   kernel.cooperative = true;
   launch_kernel<Kernel>(kernel, args...);
 }
@@ -329,7 +329,7 @@ void launch_cooperative(Stream, dim3 grid, dim3 block, std::size_t shared, Args.
 // On the CPU a launch is complete when it returns; the checks still require that the kernel waits for earlier ones.
 template <auto Kernel, class... Args>
 void launch_early(Stream stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
-  host::Kernel kernel = kernel_of<Kernel>(grid, block, shared);
+  cpu::Kernel kernel = kernel_of<Kernel>(grid, block, shared);
   kernel.dependent = stream.starts_early;
   launch_kernel<Kernel>(kernel, args...);
 }

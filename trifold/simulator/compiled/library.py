@@ -22,7 +22,7 @@ class BuildRefusedError(TrifoldError):
 
 
 class Ended(IntEnum):
-    """How a launch ended: values of ``trifold::host::Ended``."""
+    """How a launch ended: values of ``trifold::cpu::Ended``."""
 
     WELL = 0
     BY_AN_ERROR = 1
@@ -130,11 +130,11 @@ def _tail(draft: Draft, form: str) -> str:
 TRIFOLD_EXPORT int trifold_simulated_launch(const unsigned* shape, size_t shared, void** arguments, const void* arrays,
                                             int count) {{
   constexpr void (*kernel)({types}) = &::{draft.entry};
-  return static_cast<int>(trifold::host::launch_simulated<kernel>(
+  return static_cast<int>(trifold::cpu::launch_simulated<kernel>(
       kernel, {block}, {sources.quoted(Path(draft.name))}, "{names}", shape, shared, arguments, arrays, count));
 }}
 TRIFOLD_EXPORT const char* trifold_simulated_message() {{
-  return trifold::host::message.c_str();
+  return trifold::cpu::message.c_str();
 }}
 """
 

@@ -8,11 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 
-inline size_t __cvta_generic_to_shared(const void* pointer, trifold::host::Line line = {}) {
-  return trifold::host::shared_address(pointer, line);
+inline size_t __cvta_generic_to_shared(const void* pointer, trifold::cpu::Line line = {}) {
+  return trifold::cpu::shared_address(pointer, line);
 }
-inline void* __cvta_shared_to_generic(size_t address, trifold::host::Line line = {}) {
-  return trifold::host::shared_memory(static_cast<uint32_t>(address), false, line);
+inline void* __cvta_shared_to_generic(size_t address, trifold::cpu::Line line = {}) {
+  return trifold::cpu::shared_memory(static_cast<uint32_t>(address), false, line);
 }
 inline size_t __cvta_generic_to_global(const void* pointer) {
   return reinterpret_cast<size_t>(pointer);
@@ -21,15 +21,15 @@ inline void* __cvta_global_to_generic(size_t address) {
   return reinterpret_cast<void*>(address);
 }
 
-inline unsigned __isShared(const void* pointer, trifold::host::Line line = {}) {
-  return trifold::host::is_shared(pointer, false, line) ? 1 : 0;
+inline unsigned __isShared(const void* pointer, trifold::cpu::Line line = {}) {
+  return trifold::cpu::is_shared(pointer, false, line) ? 1 : 0;
 }
-inline unsigned __isClusterShared(const void* pointer, trifold::host::Line line = {}) {
-  return trifold::host::is_shared(pointer, true, line) ? 1 : 0;
+inline unsigned __isClusterShared(const void* pointer, trifold::cpu::Line line = {}) {
+  return trifold::cpu::is_shared(pointer, true, line) ? 1 : 0;
 }
 inline unsigned __isLocal(const void* pointer) {
-  return trifold::host::is_local(pointer) ? 1 : 0;
+  return trifold::cpu::is_local(pointer) ? 1 : 0;
 }
-inline unsigned __isGlobal(const void* pointer, trifold::host::Line line = {}) {
+inline unsigned __isGlobal(const void* pointer, trifold::cpu::Line line = {}) {
   return __isClusterShared(pointer, line) == 0 && __isLocal(pointer) == 0 ? 1 : 0;
 }

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #pragma GCC visibility push(default)
-namespace trifold::host {
+namespace trifold::cpu {
 
 constexpr bool is_of_copies(Instruction instruction) {
   return instruction == Instruction::cp_async || instruction == Instruction::memcpy_async;
@@ -57,5 +57,5 @@ inline constexpr unsigned global_proxy = 1, shared_proxy = 2;
 // Prefetches memory into the cache.
 void prefetch_bulk(const void* from, size_t bytes, Line line);
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 #pragma GCC visibility pop

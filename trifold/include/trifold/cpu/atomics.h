@@ -9,7 +9,7 @@
 
 #include <type_traits>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // Replaces *p by f(*p), as one atomic; returns the old value.
 template <Scope scope, class T, class F>
@@ -65,14 +65,13 @@ __forceinline__ T compare_and_swap(T* p, T expected, T value) {
   return static_cast<T>(old);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 // Each has a form for block scope and one for system scope. They behave the same here; the checks distinguish them.
-#define TRIFOLD_ATOMIC_FORM(name, scope, types, expression)                                                           \
-  template <trifold::host::types T>                                                                                   \
-  __forceinline__ T name(T* p, trifold::host::Same<T> value) {                                                        \
-    return trifold::host::update<trifold::host::Scope::scope>(p,                                                      \
-                                                              [value](T old) { return static_cast<T>(expression); }); \
+#define TRIFOLD_ATOMIC_FORM(name, scope, types, expression)                                                            \
+  template <trifold::cpu::types T>                                                                                     \
+  __forceinline__ T name(T* p, trifold::cpu::Same<T> value) {                                                          \
+    return trifold::cpu::update<trifold::cpu::Scope::scope>(p, [value](T old) { return static_cast<T>(expression); }); \
   }
 #define TRIFOLD_ATOMIC(name, types, expression)               \
   TRIFOLD_ATOMIC_FORM(name, device, types, expression)        \
@@ -93,10 +92,10 @@ TRIFOLD_ATOMIC(atomicDec, counts_atomically, old == 0 || old > value ? value : o
 #undef TRIFOLD_ATOMIC
 #undef TRIFOLD_ATOMIC_FORM
 
-#define TRIFOLD_SWAP(name, scope)                                                               \
-  template <trifold::host::swaps_atomically T>                                                  \
-  __forceinline__ T name(T* p, trifold::host::Same<T> expected, trifold::host::Same<T> value) { \
-    return trifold::host::compare_and_swap<trifold::host::Scope::scope, T>(p, expected, value); \
+#define TRIFOLD_SWAP(name, scope)                                                             \
+  template <trifold::cpu::swaps_atomically T>                                                 \
+  __forceinline__ T name(T* p, trifold::cpu::Same<T> expected, trifold::cpu::Same<T> value) { \
+    return trifold::cpu::compare_and_swap<trifold::cpu::Scope::scope, T>(p, expected, value); \
   }
 TRIFOLD_SWAP(atomicCAS, device)
 TRIFOLD_SWAP(atomicCAS_block, block)

@@ -4,7 +4,7 @@
 #include <trifold/cpu.h>
 #include <trifold/cpu/qualifiers.h>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 __forceinline__ unsigned threads_of_block() {
   return blockDim.x * blockDim.y * blockDim.z;
@@ -24,44 +24,44 @@ inline unsigned wait_at_numbered_barrier(Wait operation, unsigned number, unsign
   return wait_at_named_barrier(operation, number, threads, predicate, line);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
-inline void __barrier_sync(unsigned number, trifold::host::Line line = {}) {
-  using namespace trifold::host;
+inline void __barrier_sync(unsigned number, trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   wait_at_numbered_barrier(Wait::named_barrier, number, threads_of_block(), false, line);
 }
-inline void __barrier_sync_count(unsigned number, unsigned threads, trifold::host::Line line = {}) {
-  using namespace trifold::host;
+inline void __barrier_sync_count(unsigned number, unsigned threads, trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   wait_at_numbered_barrier(Wait::named_barrier, number, threads, false, line);
 }
 
 // Launches run one after the other, so only the checks use these.
 inline void cudaGridDependencySynchronize() {
-  if constexpr (trifold::host::checked) trifold::host::wait_for_earlier_grid();
+  if constexpr (trifold::cpu::checked) trifold::cpu::wait_for_earlier_grid();
 }
 inline void cudaTriggerProgrammaticLaunchCompletion() {
-  if constexpr (trifold::host::checked) trifold::host::let_next_grid_begin();
+  if constexpr (trifold::cpu::checked) trifold::cpu::let_next_grid_begin();
 }
 
-inline void __syncthreads(trifold::host::Line line = {}) {
-  trifold::host::wait_at_barrier(line);
+inline void __syncthreads(trifold::cpu::Line line = {}) {
+  trifold::cpu::wait_at_barrier(line);
 }
-inline int __syncthreads_count(int predicate, trifold::host::Line line = {}) {
-  return static_cast<int>(trifold::host::wait_at_barrier(trifold::host::Wait::barrier_count, predicate != 0, line));
+inline int __syncthreads_count(int predicate, trifold::cpu::Line line = {}) {
+  return static_cast<int>(trifold::cpu::wait_at_barrier(trifold::cpu::Wait::barrier_count, predicate != 0, line));
 }
-inline int __syncthreads_and(int predicate, trifold::host::Line line = {}) {
-  return static_cast<int>(trifold::host::wait_at_barrier(trifold::host::Wait::barrier_and, predicate != 0, line));
+inline int __syncthreads_and(int predicate, trifold::cpu::Line line = {}) {
+  return static_cast<int>(trifold::cpu::wait_at_barrier(trifold::cpu::Wait::barrier_and, predicate != 0, line));
 }
-inline int __syncthreads_or(int predicate, trifold::host::Line line = {}) {
-  return static_cast<int>(trifold::host::wait_at_barrier(trifold::host::Wait::barrier_or, predicate != 0, line));
+inline int __syncthreads_or(int predicate, trifold::cpu::Line line = {}) {
+  return static_cast<int>(trifold::cpu::wait_at_barrier(trifold::cpu::Wait::barrier_or, predicate != 0, line));
 }
 
 inline void __threadfence() {
-  trifold::host::fence(trifold::host::Scope::device);
+  trifold::cpu::fence(trifold::cpu::Scope::device);
 }
 inline void __threadfence_block() {
-  trifold::host::fence(trifold::host::Scope::block);
+  trifold::cpu::fence(trifold::cpu::Scope::block);
 }
 inline void __threadfence_system() {
-  trifold::host::fence(trifold::host::Scope::system);
+  trifold::cpu::fence(trifold::cpu::Scope::system);
 }

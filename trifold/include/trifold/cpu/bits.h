@@ -6,7 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // An unsigned integer of this many bytes.
 template <size_t bytes>
@@ -40,4 +40,4 @@ T from_bits(uint64_t bits) {
   }
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

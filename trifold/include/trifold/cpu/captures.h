@@ -29,7 +29,7 @@ struct CUgraph_st;
 using cudaGraphNode_t = CUgraphNode_st*;
 using cudaGraph_t = CUgraph_st*;
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 inline cudaError_t to_cuda(Error error) {
   return static_cast<cudaError_t>(error);
@@ -87,10 +87,10 @@ enum class Captured : int { no, yes, invalid };
 enum class CaptureEnd : int { done, not_captured, other_stream, invalid, unjoined };
 enum class CaptureWait : int { done, outside, default_stream, other_capture };
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 #pragma GCC visibility push(default)
-namespace trifold::host {
+namespace trifold::cpu {
 
 cudaGraph_t make_graph();
 void delete_graph(cudaGraph_t graph);
@@ -132,10 +132,10 @@ bool captures_are_relaxed();
 bool captures_block_default_stream();
 void invalidate_captures();
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 #pragma GCC visibility pop
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // Whether a handle is a stream of the program's own, and not one of the default streams.
 inline bool is_own(cudaStream_t stream) {
@@ -170,4 +170,4 @@ cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Line line, cons
   return static_cast<cudaError_t>(run());
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -13,6 +13,6 @@ inline long long clock64() {
 }
 
 // Simulated time does not pass; other threads run.
-inline void __nanosleep(unsigned, trifold::host::Line line = {}) {
-  trifold::host::pause(line);
+inline void __nanosleep(unsigned, trifold::cpu::Line line = {}) {
+  trifold::cpu::pause(line);
 }

@@ -5,7 +5,7 @@
 #include <trifold/cpu.h>
 #include <trifold/cpu/qualifiers.h>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 inline unsigned size_of(dim3 extents) {
   return extents.x * extents.y * extents.z;
@@ -15,23 +15,23 @@ inline unsigned linear(dim3 place, dim3 extents) {
   return place.x + extents.x * (place.y + extents.y * place.z);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 inline unsigned __clusterDimIsSpecified() {
-  return trifold::host::clusters().given ? 1 : 0;
+  return trifold::cpu::clusters().given ? 1 : 0;
 }
 inline dim3 __clusterDim() {
-  return trifold::host::clusters().shape;
+  return trifold::cpu::clusters().shape;
 }
 inline unsigned __clusterSizeInBlocks() {
-  return trifold::host::size_of(__clusterDim());
+  return trifold::cpu::size_of(__clusterDim());
 }
 inline dim3 __clusterRelativeBlockIdx() {
   const dim3 shape = __clusterDim();
   return {blockIdx.x % shape.x, blockIdx.y % shape.y, blockIdx.z % shape.z};
 }
 inline unsigned __clusterRelativeBlockRank() {
-  return trifold::host::linear(__clusterRelativeBlockIdx(), __clusterDim());
+  return trifold::cpu::linear(__clusterRelativeBlockIdx(), __clusterDim());
 }
 inline dim3 __clusterIdx() {
   const dim3 shape = __clusterDim();
@@ -42,19 +42,19 @@ inline dim3 __clusterGridDimInClusters() {
   return {gridDim.x / shape.x, gridDim.y / shape.y, gridDim.z / shape.z};
 }
 
-inline void __cluster_barrier_arrive(trifold::host::Line line = {}) {
-  trifold::host::wait_at_wider_barrier(trifold::host::Wait::cluster_arrive, line);
+inline void __cluster_barrier_arrive(trifold::cpu::Line line = {}) {
+  trifold::cpu::wait_at_wider_barrier(trifold::cpu::Wait::cluster_arrive, line);
 }
-inline void __cluster_barrier_arrive_relaxed(trifold::host::Line line = {}) {
-  trifold::host::wait_at_wider_barrier(trifold::host::Wait::cluster_arrive_relaxed, line);
+inline void __cluster_barrier_arrive_relaxed(trifold::cpu::Line line = {}) {
+  trifold::cpu::wait_at_wider_barrier(trifold::cpu::Wait::cluster_arrive_relaxed, line);
 }
-inline void __cluster_barrier_wait(trifold::host::Line line = {}) {
-  trifold::host::wait_at_wider_barrier(trifold::host::Wait::cluster_wait, line);
+inline void __cluster_barrier_wait(trifold::cpu::Line line = {}) {
+  trifold::cpu::wait_at_wider_barrier(trifold::cpu::Wait::cluster_wait, line);
 }
 
-inline void* __cluster_map_shared_rank(const void* address, unsigned rank, trifold::host::Line line = {}) {
-  return trifold::host::map_shared(address, rank, line);
+inline void* __cluster_map_shared_rank(const void* address, unsigned rank, trifold::cpu::Line line = {}) {
+  return trifold::cpu::map_shared(address, rank, line);
 }
-inline unsigned __cluster_query_shared_rank(const void* address, trifold::host::Line line = {}) {
-  return trifold::host::rank_of_shared(address, line);
+inline unsigned __cluster_query_shared_rank(const void* address, trifold::cpu::Line line = {}) {
+  return trifold::cpu::rank_of_shared(address, line);
 }

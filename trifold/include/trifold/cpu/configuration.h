@@ -8,7 +8,7 @@
 
 #include <type_traits>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // An argument for a reference parameter: the caller's object.
 template <class T>
@@ -65,4 +65,4 @@ class Configuration {
   Line line_;
 };
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -35,10 +35,10 @@ __forceinline__ bool releases(memory_order order) {
 // The part of a fence that a checked kernel needs: atomics acquire without one.
 template <thread_scope scope>
 __forceinline__ void fence(memory_order order, bool release) {
-  if (!trifold::host::checked || !trifold::host::in_kernel())
+  if (!trifold::cpu::checked || !trifold::cpu::in_kernel())
     ::std::atomic_thread_fence(order);
   else if (release)
-    trifold::host::fence(scopes[scope]);
+    trifold::cpu::fence(scopes[scope]);
 }
 template <thread_scope scope>
 __forceinline__ void fence_before(memory_order order) {
@@ -50,7 +50,7 @@ __forceinline__ void fence_after(memory_order order) {
 }
 
 template <class T>
-concept counts = ::std::is_integral_v<T> && !trifold::host::same_as<T, bool>;
+concept counts = ::std::is_integral_v<T> && !trifold::cpu::same_as<T, bool>;
 
 // The type of an operand that is added to a pointer.
 template <class T>
@@ -68,7 +68,7 @@ class AtomicOperations {
   static_assert(::std::is_trivially_copyable_v<T> &&
                     (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8),
                 "on the CPU a cuda::atomic has 1, 2, 4 or 8 bytes");
-  using Word = trifold::host::Word<sizeof(T)>;
+  using Word = trifold::cpu::Word<sizeof(T)>;
   using Difference = typename Step<T>::type;
 
  public:
@@ -79,20 +79,20 @@ class AtomicOperations {
   __forceinline__ T load(memory_order order = memory_order_seq_cst) const {
     if (order == memory_order_seq_cst) fence_before<scope>(order);
     Word word;
-    if (trifold::host::checked && trifold::host::in_kernel()) {
-      word = static_cast<Word>(trifold::host::checked_load(self().place(), sizeof(T), scopes[scope]));
+    if (trifold::cpu::checked && trifold::cpu::in_kernel()) {
+      word = static_cast<Word>(trifold::cpu::checked_load(self().place(), sizeof(T), scopes[scope]));
     } else {
       word = __atomic_load_n(reinterpret_cast<const Word*>(self().place()), __ATOMIC_RELAXED);
-      if (trifold::host::in_kernel()) trifold::host::looked();
+      if (trifold::cpu::in_kernel()) trifold::cpu::looked();
     }
     fence_after<scope>(order);
-    return trifold::host::from_bits<T>(word);
+    return trifold::cpu::from_bits<T>(word);
   }
   __forceinline__ void store(T value, memory_order order = memory_order_seq_cst) const {
     fence_before<scope>(order);
-    const auto word = static_cast<Word>(trifold::host::to_bits(value));
-    if (trifold::host::checked && trifold::host::in_kernel())
-      trifold::host::checked_store(self().place(), sizeof(T), scopes[scope], word);
+    const auto word = static_cast<Word>(trifold::cpu::to_bits(value));
+    if (trifold::cpu::checked && trifold::cpu::in_kernel())
+      trifold::cpu::checked_store(self().place(), sizeof(T), scopes[scope], word);
     else
       __atomic_store_n(reinterpret_cast<Word*>(self().place()), word, __ATOMIC_RELAXED);
   }
@@ -102,16 +102,16 @@ class AtomicOperations {
   __forceinline__ bool compare_exchange_strong(T& expected, T value, memory_order order = memory_order_seq_cst) const {
     const T compared = expected;
     fence_before<scope>(order);
-    Word word = trifold::host::from_bits<Word>(trifold::host::to_bits(compared));
-    const auto made = trifold::host::from_bits<Word>(trifold::host::to_bits(value));
+    Word word = trifold::cpu::from_bits<Word>(trifold::cpu::to_bits(compared));
+    const auto made = trifold::cpu::from_bits<Word>(trifold::cpu::to_bits(value));
     auto* const at = reinterpret_cast<Word*>(self().place());
-    if (trifold::host::in_kernel())
-      word = trifold::host::compare_and_swap<scopes[scope], Word>(at, word, made);
+    if (trifold::cpu::in_kernel())
+      word = trifold::cpu::compare_and_swap<scopes[scope], Word>(at, word, made);
     else
       __atomic_compare_exchange_n(at, &word, made, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     fence_after<scope>(order);
-    expected = trifold::host::from_bits<T>(word);
-    return trifold::host::to_bits(expected) == trifold::host::to_bits(compared);
+    expected = trifold::cpu::from_bits<T>(word);
+    return trifold::cpu::to_bits(expected) == trifold::cpu::to_bits(compared);
   }
   __forceinline__ bool compare_exchange_strong(T& expected, T value, memory_order order, memory_order) const {
     return compare_exchange_strong(expected, value, order);
@@ -168,7 +168,7 @@ class AtomicOperations {
 
   // Waits until the value differs from `old`; no notification is needed.
   __forceinline__ void wait(T old, memory_order order = memory_order_seq_cst) const {
-    while (trifold::host::to_bits(load(order)) == trifold::host::to_bits(old)) {
+    while (trifold::cpu::to_bits(load(order)) == trifold::cpu::to_bits(old)) {
     }
   }
   void notify_one() const {}
@@ -195,14 +195,14 @@ class AtomicOperations {
   __forceinline__ T update(F made, memory_order order) const {
     fence_before<scope>(order);
     T old;
-    if (trifold::host::in_kernel()) {
-      old = trifold::host::update<scopes[scope]>(self().place(), made);
+    if (trifold::cpu::in_kernel()) {
+      old = trifold::cpu::update<scopes[scope]>(self().place(), made);
     } else {
       auto* const at = reinterpret_cast<Word*>(self().place());
       Word word = __atomic_load_n(at, __ATOMIC_RELAXED);
       do {
-        old = trifold::host::from_bits<T>(word);
-      } while (!__atomic_compare_exchange_n(at, &word, static_cast<Word>(trifold::host::to_bits(made(old))), false,
+        old = trifold::cpu::from_bits<T>(word);
+      } while (!__atomic_compare_exchange_n(at, &word, static_cast<Word>(trifold::cpu::to_bits(made(old))), false,
                                             __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     }
     fence_after<scope>(order);
@@ -248,10 +248,10 @@ class atomic_ref : public details::AtomicOperations<atomic_ref<T, scope>, T, sco
 
 // For threads of this scope. It releases and acquires, except with memory_order_acquire.
 __forceinline__ void atomic_thread_fence(memory_order order, thread_scope scope = thread_scope_system) {
-  if (!trifold::host::checked || !trifold::host::in_kernel())
+  if (!trifold::cpu::checked || !trifold::cpu::in_kernel())
     ::std::atomic_thread_fence(order);
   else if (order != memory_order_relaxed)
-    trifold::host::fence(details::scopes[scope]);
+    trifold::cpu::fence(details::scopes[scope]);
 }
 
 namespace std {

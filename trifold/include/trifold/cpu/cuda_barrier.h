@@ -11,7 +11,7 @@
 
 namespace cuda {
 
-using trifold::host::Line;
+using trifold::cpu::Line;
 
 template <thread_scope scope>
 class barrier {
@@ -37,7 +37,7 @@ class barrier {
   barrier& operator=(const barrier&) = delete;
 
   friend void init(barrier* made, ptrdiff_t count, Line line = {}) {
-    trifold::host::init_mbarrier(&made->native_, static_cast<unsigned>(count), line);
+    trifold::cpu::init_mbarrier(&made->native_, static_cast<unsigned>(count), line);
   }
   static constexpr ptrdiff_t(max)() { return (1 << 20) - 1; }
 
@@ -48,10 +48,10 @@ class barrier {
   void wait_parity(bool parity, Line line = {}) const { wait_for(parity ? 1 : 0, true, line); }
   // May return false spuriously.
   [[nodiscard]] bool try_wait(arrival_token&& token, Line line = {}) const {
-    return wait_for(token.state_, false, line, trifold::host::Patience::tries);
+    return wait_for(token.state_, false, line, trifold::cpu::Patience::tries);
   }
   [[nodiscard]] bool try_wait_parity(bool parity, Line line = {}) const {
-    return wait_for(parity ? 1 : 0, true, line, trifold::host::Patience::tries);
+    return wait_for(parity ? 1 : 0, true, line, trifold::cpu::Patience::tries);
   }
   void arrive_and_wait(Line line = {}) { wait(arrive(1, line), line); }
   void arrive_and_drop(Line line = {}) { arrive({.drops = true}, line); }
@@ -60,12 +60,12 @@ class barrier {
   static arrival_token token_of(uint64_t state) { return arrival_token(state); }
 
  private:
-  arrival_token arrive(const trifold::host::MBarrierArrival& arrival, Line line) {
-    return arrival_token(trifold::host::arrive_at_mbarrier(&native_, arrival, line));
+  arrival_token arrive(const trifold::cpu::MBarrierArrival& arrival, Line line) {
+    return arrival_token(trifold::cpu::arrive_at_mbarrier(&native_, arrival, line));
   }
   bool wait_for(uint64_t of, bool by_parity, Line line,
-                trifold::host::Patience patience = trifold::host::Patience::waits) const {
-    return trifold::host::wait_at_mbarrier(&native_, {of, by_parity, patience}, line);
+                trifold::cpu::Patience patience = trifold::cpu::Patience::waits) const {
+    return trifold::cpu::wait_at_mbarrier(&native_, {of, by_parity, patience}, line);
   }
 
   mutable uint64_t native_;
@@ -78,14 +78,14 @@ inline uint64_t* barrier_native_handle(barrier<thread_scope_block>& of) {
 }
 // Bytes for which the current phase waits; and the same together with arrivals.
 inline void barrier_expect_tx(barrier<thread_scope_block>& at, ptrdiff_t bytes, Line line = {}) {
-  trifold::host::expect_at_mbarrier(native_handle_of(at), static_cast<unsigned>(bytes), true, line);
+  trifold::cpu::expect_at_mbarrier(native_handle_of(at), static_cast<unsigned>(bytes), true, line);
 }
 [[nodiscard]] inline barrier<thread_scope_block>::arrival_token barrier_arrive_tx(barrier<thread_scope_block>& at,
                                                                                   ptrdiff_t count, ptrdiff_t bytes,
                                                                                   Line line = {}) {
-  const trifold::host::MBarrierArrival arrival{
+  const trifold::cpu::MBarrierArrival arrival{
       .count = static_cast<unsigned>(count), .bytes = static_cast<unsigned>(bytes), .expects = true};
-  return barrier<thread_scope_block>::token_of(trifold::host::arrive_at_mbarrier(native_handle_of(at), arrival, line));
+  return barrier<thread_scope_block>::token_of(trifold::cpu::arrive_at_mbarrier(native_handle_of(at), arrival, line));
 }
 
 }  // namespace device

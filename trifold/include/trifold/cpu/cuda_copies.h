@@ -20,7 +20,7 @@ struct aligned_size_t {
 
 namespace details {
 
-using trifold::host::Instruction;
+using trifold::cpu::Instruction;
 
 // A single thread, as a group.
 struct Alone {
@@ -40,7 +40,7 @@ void start_copies(const Group& group, void* to, const void* from, size_t bytes, 
     if (piece == 1)
       *target = *source;
     else
-      trifold::host::start_copy(target, source, piece, piece, line, instruction);
+      trifold::cpu::start_copy(target, source, piece, piece, line, instruction);
   }
 }
 
@@ -49,13 +49,13 @@ void start_copies(const Group& group, void* to, const void* from, size_t bytes, 
 // The barrier's current phase ends only after they are complete.
 inline void memcpy_async(void* to, const void* from, size_t bytes, barrier<thread_scope_block>& at, Line line = {}) {
   details::start_copies(details::Alone(), to, from, bytes, line, details::Instruction::memcpy_async);
-  trifold::host::arrive_after_copies(native_handle_of(at), true, line);
+  trifold::cpu::arrive_after_copies(native_handle_of(at), true, line);
 }
 template <class Group>
 void memcpy_async(const Group& group, void* to, const void* from, size_t bytes, barrier<thread_scope_block>& at,
                   Line line = {}) {
   details::start_copies(group, to, from, bytes, line, details::Instruction::memcpy_async);
-  trifold::host::arrive_after_copies(native_handle_of(at), true, line);
+  trifold::cpu::arrive_after_copies(native_handle_of(at), true, line);
 }
 
 namespace device {
@@ -65,14 +65,14 @@ template <class T, size_t alignment>
 void memcpy_async_tx(T* to, const T* from, aligned_size_t<alignment> bytes, barrier<thread_scope_block>& at,
                      Line line = {}) {
   static_assert(alignment >= 16, "memcpy_async_tx copies multiples of 16 bytes");
-  trifold::host::start({.instruction = details::Instruction::cp_async_bulk,
-                        .to = to,
-                        .from = from,
-                        .bytes = bytes,
-                        .alignment = 16,
-                        .unit = 16,
-                        .barrier = native_handle_of(at)},
-                       line);
+  trifold::cpu::start({.instruction = details::Instruction::cp_async_bulk,
+                       .to = to,
+                       .from = from,
+                       .bytes = bytes,
+                       .alignment = 16,
+                       .unit = 16,
+                       .barrier = native_handle_of(at)},
+                      line);
 }
 
 }  // namespace device

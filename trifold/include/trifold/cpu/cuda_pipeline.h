@@ -16,7 +16,7 @@ enum class pipeline_role { producer, consumer };
 
 namespace details {
 
-using trifold::host::GroupKind;
+using trifold::cpu::GroupKind;
 
 // Shared by the threads of a block's pipeline: each fills and uses all stages in their order.
 struct Stage {
@@ -36,7 +36,7 @@ struct Place {
 };
 
 inline void wait_for(uint64_t* barrier, bool parity, Line line) {
-  trifold::host::wait_at_mbarrier(barrier, {parity ? 1u : 0u, true, trifold::host::Patience::waits}, line);
+  trifold::cpu::wait_at_mbarrier(barrier, {parity ? 1u : 0u, true, trifold::cpu::Patience::waits}, line);
 }
 
 }  // namespace details
@@ -62,8 +62,8 @@ class pipeline {
     if (group.thread_rank() == 0) {
       state.members = all;
       for (auto& [full, empty] : state.stage) {
-        trifold::host::init_mbarrier(&full, producers, line);
-        trifold::host::init_mbarrier(&empty, producers < all ? all - producers : all, line);
+        trifold::cpu::init_mbarrier(&full, producers, line);
+        trifold::cpu::init_mbarrier(&empty, producers < all ? all - producers : all, line);
       }
     }
     group.sync(line);
@@ -77,13 +77,13 @@ class pipeline {
   // At a barrier without arrivals, waiting for the phase before the first one succeeds at once.
   void producer_acquire(Line line = {}) { details::wait_for(&stages_[filled_.stage].empty, !filled_.parity, line); }
   void producer_commit(Line line = {}) {
-    trifold::host::arrive_after_copies(full(), true, line);
-    trifold::host::arrive_at_mbarrier(full(), {}, line);
+    trifold::cpu::arrive_after_copies(full(), true, line);
+    trifold::cpu::arrive_at_mbarrier(full(), {}, line);
     filled_.advance(stage_count_);
   }
   void consumer_wait(Line line = {}) { details::wait_for(&stages_[used_.stage].full, used_.parity, line); }
   void consumer_release(Line line = {}) {
-    trifold::host::arrive_at_mbarrier(&stages_[used_.stage].empty, {}, line);
+    trifold::cpu::arrive_at_mbarrier(&stages_[used_.stage].empty, {}, line);
     used_.advance(stage_count_);
   }
   // The thread leaves the pipeline. Returns true to the last one, after which the memory is no barrier any more.
@@ -92,8 +92,8 @@ class pipeline {
     stages_ = nullptr;
     if (atomicSub(members_, 1u) != 1) return false;
     for (unsigned i = 0; i < stage_count_; ++i) {
-      trifold::host::invalidate_mbarrier(&stages[i].full, line);
-      trifold::host::invalidate_mbarrier(&stages[i].empty, line);
+      trifold::cpu::invalidate_mbarrier(&stages[i].full, line);
+      trifold::cpu::invalidate_mbarrier(&stages[i].empty, line);
     }
     return true;
   }
@@ -114,13 +114,13 @@ class pipeline<thread_scope_thread> {
  public:
   void producer_acquire() {}
   void producer_commit(Line line = {}) {
-    trifold::host::commit_group(details::GroupKind::copies, line);
+    trifold::cpu::commit_group(details::GroupKind::copies, line);
     ++committed_;
   }
   // Waits for the oldest stage that has not been released.
   void consumer_wait(Line line = {}) {
     const unsigned newer = committed_ > released_ ? committed_ - released_ - 1 : 0;
-    trifold::host::wait_for_groups(details::GroupKind::copies, newer, false, line);
+    trifold::cpu::wait_for_groups(details::GroupKind::copies, newer, false, line);
   }
   void consumer_release() { ++released_; }
   bool quit() { return true; }
@@ -158,10 +158,10 @@ pipeline<scope> make_pipeline(const Group& group, pipeline_shared_state<scope, s
 // Waits for all but this many of the thread's groups; and the same for its copies so far, by a barrier.
 template <uint8_t prior>
 void pipeline_consumer_wait_prior(pipeline<thread_scope_thread>&, Line line = {}) {
-  trifold::host::wait_for_groups(details::GroupKind::copies, prior, false, line);
+  trifold::cpu::wait_for_groups(details::GroupKind::copies, prior, false, line);
 }
 inline void pipeline_producer_commit(pipeline<thread_scope_thread>&, barrier<thread_scope_block>& at, Line line = {}) {
-  trifold::host::arrive_after_copies(native_handle_of(at), true, line);
+  trifold::cpu::arrive_after_copies(native_handle_of(at), true, line);
 }
 
 // ---------------------------------------------------------------------------------------------------- copies

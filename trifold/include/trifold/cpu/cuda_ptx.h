@@ -11,9 +11,9 @@
 
 namespace cuda::ptx {
 
-using trifold::host::Line;
-using trifold::host::MBarrierArrival;
-using trifold::host::Patience;
+using trifold::cpu::Line;
+using trifold::cpu::MBarrierArrival;
+using trifold::cpu::Patience;
 
 // The modifiers of an instruction, as values.
 enum class dot_sem { acq_rel, acquire, relaxed, release, sc, weak };
@@ -62,26 +62,26 @@ inline void griddepcontrol_launch_dependents() {
 // ---------------------------------------------------------------------------------------------------- barriers
 
 inline void mbarrier_init(uint64_t* barrier, const uint32_t& count, Line line = {}) {
-  trifold::host::init_mbarrier(barrier, count, line);
+  trifold::cpu::init_mbarrier(barrier, count, line);
 }
 template <dot_sem sem, dot_scope scope>
 void fence(sem_t<sem>, scope_t<scope>) {
-  using trifold::host::Scope;
+  using trifold::cpu::Scope;
   constexpr Scope scopes[] = {Scope::block, Scope::cluster, Scope::device, Scope::system};
-  trifold::host::fence(scopes[static_cast<int>(scope)]);
+  trifold::cpu::fence(scopes[static_cast<int>(scope)]);
 }
 inline void fence_mbarrier_init(sem_release_t, scope_cluster_t, Line line = {}) {
-  trifold::host::fence_mbarrier_inits(line);
+  trifold::cpu::fence_mbarrier_inits(line);
 }
 
 inline uint64_t mbarrier_arrive(uint64_t* barrier, const uint32_t& count, Line line = {}) {
-  return trifold::host::arrive_at_mbarrier(barrier, {.count = count}, line);
+  return trifold::cpu::arrive_at_mbarrier(barrier, {.count = count}, line);
 }
 inline uint64_t mbarrier_arrive(uint64_t* barrier, Line line = {}) {
   return mbarrier_arrive(barrier, 1, line);
 }
 inline uint64_t mbarrier_arrive_no_complete(uint64_t* barrier, const uint32_t& count, Line line = {}) {
-  return trifold::host::arrive_at_mbarrier(barrier, {.count = count, .must_not_complete = true}, line);
+  return trifold::cpu::arrive_at_mbarrier(barrier, {.count = count, .must_not_complete = true}, line);
 }
 // On a barrier of the block itself, which returns the state, and of another block.
 template <dot_sem sem, dot_scope scope>
@@ -90,7 +90,7 @@ uint64_t mbarrier_arrive(sem_t<sem>, scope_t<scope>, space_shared_t, uint64_t* b
                          Line line = {}) {
   const MBarrierArrival arrival{
       .count = count, .relaxed = sem == dot_sem::relaxed, .of_cluster = scope == dot_scope::cluster};
-  return trifold::host::arrive_at_mbarrier(barrier, arrival, line);
+  return trifold::cpu::arrive_at_mbarrier(barrier, arrival, line);
 }
 template <dot_sem sem, dot_scope scope>
 uint64_t mbarrier_arrive(sem_t<sem> order, scope_t<scope> threads, space_shared_t space, uint64_t* barrier,
@@ -103,7 +103,7 @@ void mbarrier_arrive(sem_t<sem>, scope_cluster_t, space_cluster_t, uint64_t* bar
                      Line line = {}) {
   const MBarrierArrival arrival{
       .count = count, .relaxed = sem == dot_sem::relaxed, .of_cluster = true, .own_only = false};
-  trifold::host::arrive_at_mbarrier(barrier, arrival, line);
+  trifold::cpu::arrive_at_mbarrier(barrier, arrival, line);
 }
 template <dot_sem sem>
 void mbarrier_arrive(sem_t<sem> order, scope_cluster_t threads, space_cluster_t space, uint64_t* barrier,
@@ -117,7 +117,7 @@ uint64_t mbarrier_arrive_expect_tx(sem_t<sem>, scope_t<scope>, space_shared_t, u
                                    Line line = {}) {
   const MBarrierArrival arrival{
       .bytes = bytes, .expects = true, .relaxed = sem == dot_sem::relaxed, .of_cluster = scope == dot_scope::cluster};
-  return trifold::host::arrive_at_mbarrier(barrier, arrival, line);
+  return trifold::cpu::arrive_at_mbarrier(barrier, arrival, line);
 }
 template <dot_sem sem>
   requires(sem == dot_sem::release || sem == dot_sem::relaxed)
@@ -125,30 +125,30 @@ void mbarrier_arrive_expect_tx(sem_t<sem>, scope_cluster_t, space_cluster_t, uin
                                Line line = {}) {
   const MBarrierArrival arrival{
       .bytes = bytes, .expects = true, .relaxed = sem == dot_sem::relaxed, .of_cluster = true, .own_only = false};
-  trifold::host::arrive_at_mbarrier(barrier, arrival, line);
+  trifold::cpu::arrive_at_mbarrier(barrier, arrival, line);
 }
 template <dot_scope scope>
 void mbarrier_expect_tx(sem_relaxed_t, scope_t<scope>, space_shared_t, uint64_t* barrier, const uint32_t& bytes,
                         Line line = {}) {
-  trifold::host::expect_at_mbarrier(barrier, bytes, true, line);
+  trifold::cpu::expect_at_mbarrier(barrier, bytes, true, line);
 }
 template <dot_scope scope>
 void mbarrier_expect_tx(sem_relaxed_t, scope_t<scope>, space_cluster_t, uint64_t* barrier, const uint32_t& bytes,
                         Line line = {}) {
-  trifold::host::expect_at_mbarrier(barrier, bytes, false, line);
+  trifold::cpu::expect_at_mbarrier(barrier, bytes, false, line);
 }
 
 // The waits; the schedule decides when a try_wait times out. Four names in two forms each, which only a macro can
 // define.
-#define TRIFOLD_WAIT(name, Of, by_parity, patience)                                                                   \
-  template <dot_sem sem, dot_scope scope>                                                                             \
-    requires(sem == dot_sem::acquire || sem == dot_sem::relaxed)                                                      \
-  bool name(sem_t<sem>, scope_t<scope>, uint64_t* barrier, const Of& of, Line line = {}) {                            \
-    return trifold::host::wait_at_mbarrier(barrier, {of, by_parity, Patience::patience, scope == dot_scope::cluster}, \
-                                           line);                                                                     \
-  }                                                                                                                   \
-  inline bool name(uint64_t* barrier, const Of& of, Line line = {}) {                                                 \
-    return name(sem_acquire, scope_cta, barrier, of, line);                                                           \
+#define TRIFOLD_WAIT(name, Of, by_parity, patience)                                                                  \
+  template <dot_sem sem, dot_scope scope>                                                                            \
+    requires(sem == dot_sem::acquire || sem == dot_sem::relaxed)                                                     \
+  bool name(sem_t<sem>, scope_t<scope>, uint64_t* barrier, const Of& of, Line line = {}) {                           \
+    return trifold::cpu::wait_at_mbarrier(barrier, {of, by_parity, Patience::patience, scope == dot_scope::cluster}, \
+                                          line);                                                                     \
+  }                                                                                                                  \
+  inline bool name(uint64_t* barrier, const Of& of, Line line = {}) {                                                \
+    return name(sem_acquire, scope_cta, barrier, of, line);                                                          \
   }
 TRIFOLD_WAIT(mbarrier_test_wait, uint64_t, false, none)
 TRIFOLD_WAIT(mbarrier_test_wait_parity, uint32_t, true, none)
@@ -175,7 +175,7 @@ bool mbarrier_try_wait_parity(sem_t<sem> order, scope_t<scope> threads, uint64_t
 // ---------------------------------------------------------------------------------------------------- clusters
 
 inline uint32_t getctarank(space_cluster_t, const void* address, Line line = {}) {
-  return trifold::host::rank_of_shared(address, line);
+  return trifold::cpu::rank_of_shared(address, line);
 }
 
 inline void barrier_cluster_arrive(Line line = {}) {

@@ -37,9 +37,9 @@ inline constexpr op_max_t op_max{};
 
 namespace details {
 
-using trifold::host::Asynchronous;
-using trifold::host::GroupKind;
-using trifold::host::Instruction;
+using trifold::cpu::Asynchronous;
+using trifold::cpu::GroupKind;
+using trifold::cpu::Instruction;
 
 namespace words = trifold::ptx::modifier;
 // In the order of dot_op.
@@ -78,7 +78,7 @@ void store(Instruction instruction, trifold::ptx::Combine made, void* to, const 
                          .combine = made,
                          .barrier = barrier};
   std::memcpy(operation.value, &value, sizeof value);
-  trifold::host::start(operation, line);
+  trifold::cpu::start(operation, line);
 }
 
 }  // namespace details
@@ -89,21 +89,21 @@ template <dot_space space>
   requires(space != dot_space::global)
 void cp_async_bulk(space_t<space>, space_global_t, void* to, const void* from, const uint32_t& bytes, uint64_t* barrier,
                    Line line = {}) {
-  trifold::host::start(details::bulk_to_shared(to, from, bytes, barrier, false), line);
+  trifold::cpu::start(details::bulk_to_shared(to, from, bytes, barrier, false), line);
 }
 inline void cp_async_bulk(space_cluster_t, space_global_t, void* to, const void* from, const uint32_t& bytes,
                           uint64_t* barrier, const uint16_t& ranks, Line line = {}) {
   auto operation = details::bulk_to_shared(to, from, bytes, barrier, false);
   operation.ranks = ranks;
-  trifold::host::start(operation, line);
+  trifold::cpu::start(operation, line);
 }
 inline void cp_async_bulk(space_cluster_t, space_shared_t, void* to, const void* from, const uint32_t& bytes,
                           uint64_t* barrier, Line line = {}) {
-  trifold::host::start(details::bulk_to_shared(to, from, bytes, barrier, true), line);
+  trifold::cpu::start(details::bulk_to_shared(to, from, bytes, barrier, true), line);
 }
 inline void cp_async_bulk(space_global_t, space_shared_t, void* to, const void* from, const uint32_t& bytes,
                           Line line = {}) {
-  trifold::host::start(details::bulk_to_global(to, from, bytes), line);
+  trifold::cpu::start(details::bulk_to_global(to, from, bytes), line);
 }
 
 template <dot_op op, class T>
@@ -112,7 +112,7 @@ void cp_reduce_async_bulk(space_cluster_t, space_shared_t, op_t<op>, T* to, cons
   auto operation = details::bulk_to_shared(to, from, bytes, barrier, true);
   operation.instruction = details::Instruction::cp_reduce_async_bulk;
   operation.combine = details::combined<T, op>;
-  trifold::host::start(operation, line);
+  trifold::cpu::start(operation, line);
 }
 template <dot_op op, class T>
 void cp_reduce_async_bulk(space_global_t, space_shared_t, op_t<op>, T* to, const T* from, uint32_t bytes,
@@ -120,26 +120,26 @@ void cp_reduce_async_bulk(space_global_t, space_shared_t, op_t<op>, T* to, const
   auto operation = details::bulk_to_global(to, from, bytes);
   operation.instruction = details::Instruction::cp_reduce_async_bulk;
   operation.combine = details::combined<T, op>;
-  trifold::host::start(operation, line);
+  trifold::cpu::start(operation, line);
 }
 
 inline void cp_async_bulk_commit_group(Line line = {}) {
-  trifold::host::commit_group(details::GroupKind::bulk, line);
+  trifold::cpu::commit_group(details::GroupKind::bulk, line);
 }
 template <int n>
 void cp_async_bulk_wait_group(n32_t<n>, Line line = {}) {
-  trifold::host::wait_for_groups(details::GroupKind::bulk, n, false, line);
+  trifold::cpu::wait_for_groups(details::GroupKind::bulk, n, false, line);
 }
 template <int n>
 void cp_async_bulk_wait_group_read(n32_t<n>, Line line = {}) {
-  trifold::host::wait_for_groups(details::GroupKind::bulk, n, true, line);
+  trifold::cpu::wait_for_groups(details::GroupKind::bulk, n, true, line);
 }
 
 inline void cp_async_mbarrier_arrive(uint64_t* barrier, Line line = {}) {
-  trifold::host::arrive_after_copies(barrier, true, line);
+  trifold::cpu::arrive_after_copies(barrier, true, line);
 }
 inline void cp_async_mbarrier_arrive_noinc(uint64_t* barrier, Line line = {}) {
-  trifold::host::arrive_after_copies(barrier, false, line);
+  trifold::cpu::arrive_after_copies(barrier, false, line);
 }
 
 // ---------------------------------------------------------------------------------------------------- stores
@@ -162,11 +162,11 @@ void red_async(op_t<op>, T* to, const T& value, uint64_t* barrier, Line line = {
 // ---------------------------------------------------------------------------------------------------- fences
 
 inline void fence_proxy_async() {
-  trifold::host::fence_proxy(trifold::host::global_proxy | trifold::host::shared_proxy);
+  trifold::cpu::fence_proxy(trifold::cpu::global_proxy | trifold::cpu::shared_proxy);
 }
 template <dot_space space>
 void fence_proxy_async(space_t<space>) {
-  trifold::host::fence_proxy(space == dot_space::global ? trifold::host::global_proxy : trifold::host::shared_proxy);
+  trifold::cpu::fence_proxy(space == dot_space::global ? trifold::cpu::global_proxy : trifold::cpu::shared_proxy);
 }
 inline void fence_proxy_alias() {}
 

@@ -13,7 +13,7 @@ namespace cuda::ptx {
 namespace details {
 
 template <int dimensions>
-trifold::host::TensorCopy tensor_load(void* to, const void* map, const int32_t (&at)[dimensions], uint64_t* barrier) {
+trifold::cpu::TensorCopy tensor_load(void* to, const void* map, const int32_t (&at)[dimensions], uint64_t* barrier) {
   return {.map = map,
           .at = at,
           .dimensions = dimensions,
@@ -22,7 +22,7 @@ trifold::host::TensorCopy tensor_load(void* to, const void* map, const int32_t (
           .barrier = barrier};
 }
 template <int dimensions>
-trifold::host::TensorCopy tensor_store(const void* map, const int32_t (&at)[dimensions], const void* from) {
+trifold::cpu::TensorCopy tensor_store(const void* map, const int32_t (&at)[dimensions], const void* from) {
   return {.map = map,
           .at = at,
           .dimensions = dimensions,
@@ -36,25 +36,25 @@ template <dot_space space, int dimensions>
   requires(space != dot_space::global)
 void cp_async_bulk_tensor(space_t<space>, space_global_t, void* to, const void* map, const int32_t (&at)[dimensions],
                           uint64_t* barrier, Line line = {}) {
-  trifold::host::start_tensor_copy(details::tensor_load(to, map, at, barrier), line);
+  trifold::cpu::start_tensor_copy(details::tensor_load(to, map, at, barrier), line);
 }
 template <int dimensions>
 void cp_async_bulk_tensor(space_cluster_t, space_global_t, void* to, const void* map, const int32_t (&at)[dimensions],
                           uint64_t* barrier, const uint16_t& ranks, Line line = {}) {
   auto copy = details::tensor_load(to, map, at, barrier);
   copy.ranks = ranks;
-  trifold::host::start_tensor_copy(copy, line);
+  trifold::cpu::start_tensor_copy(copy, line);
 }
 template <int dimensions>
 void cp_async_bulk_tensor(space_global_t, space_shared_t, const void* map, const int32_t (&at)[dimensions],
                           const void* from, Line line = {}) {
-  trifold::host::start_tensor_copy(details::tensor_store(map, at, from), line);
+  trifold::cpu::start_tensor_copy(details::tensor_store(map, at, from), line);
 }
 template <int dimensions, dot_op op>
 void cp_reduce_async_bulk_tensor(space_global_t, space_shared_t, op_t<op>, const void* map,
                                  const int32_t (&at)[dimensions], const void* from, Line line = {}) {
   using Word = std::tuple_element_t<static_cast<size_t>(op), details::Words>;
-  trifold::host::start_tensor_reduction<Word>(details::tensor_store(map, at, from), line);
+  trifold::cpu::start_tensor_reduction<Word>(details::tensor_store(map, at, from), line);
 }
 
 }  // namespace cuda::ptx
@@ -62,7 +62,7 @@ void cp_reduce_async_bulk_tensor(space_global_t, space_shared_t, op_t<op>, const
 // As of CUDA 12, in <cuda/barrier>.
 namespace cuda::device::experimental {
 
-using trifold::host::Line;
+using trifold::cpu::Line;
 
 inline void cp_async_bulk_global_to_shared(void* to, const void* from, uint32_t bytes,
                                            barrier<thread_scope_block>& counts, Line line = {}) {

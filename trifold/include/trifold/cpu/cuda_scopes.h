@@ -10,8 +10,8 @@ enum thread_scope { thread_scope_system, thread_scope_device, thread_scope_block
 namespace details {
 
 // Thread scope is treated as block scope.
-inline constexpr trifold::host::Scope scopes[] = {trifold::host::Scope::system, trifold::host::Scope::device,
-                                                  trifold::host::Scope::block, trifold::host::Scope::block};
+inline constexpr trifold::cpu::Scope scopes[] = {trifold::cpu::Scope::system, trifold::cpu::Scope::device,
+                                                 trifold::cpu::Scope::block, trifold::cpu::Scope::block};
 
 }  // namespace details
 

@@ -16,7 +16,7 @@ using cuuint64_t = uint64_t;
 
 enum CUresult { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_NOT_SUPPORTED = 801 };
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // The arguments of cuTensorMapEncodeTiled.
 struct TiledTensor {
@@ -81,7 +81,7 @@ inline CUresult encode(CUtensorMap* map, const TiledTensor& tensor, const void* 
   return CUDA_SUCCESS;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 // Programs also call it by a pointer, so it cannot have a default argument for the line: the return address identifies
 // it.
@@ -89,8 +89,8 @@ __attribute__((__noinline__)) inline CUresult cuTensorMapEncodeTiled(
     CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* begin, const cuuint64_t* size,
     const cuuint64_t* stride, const cuuint32_t* box, const cuuint32_t* step, CUtensorMapInterleave interleave,
     CUtensorMapSwizzle swizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill) {
-  return trifold::host::encode(map, {type, rank, begin, size, stride, box, step, interleave, swizzle, fill},
-                               __builtin_return_address(0));
+  return trifold::cpu::encode(map, {type, rank, begin, size, stride, box, step, interleave, swizzle, fill},
+                              __builtin_return_address(0));
 }
 
 // ---------------------------------------------------------------------------------------------------- entry points
@@ -109,18 +109,18 @@ inline constexpr unsigned long long cudaEnableDefault = 0;
 inline cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned,
                                                     unsigned long long = cudaEnableDefault,
                                                     cudaDriverEntryPointQueryResult* result = nullptr,
-                                                    trifold::host::Line line = {}) {
+                                                    trifold::cpu::Line line = {}) {
   const bool found = std::strcmp(name, "cuTensorMapEncodeTiled") == 0;
   *function = found ? reinterpret_cast<void*>(&cuTensorMapEncodeTiled) : nullptr;
   if (result != nullptr) *result = found ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return found
              ? cudaSuccess
-             : trifold::host::to_cuda(trifold::host::refuse_call(
-                   "a function of the driver that is not there on the CPU", trifold::host::Error::not_supported, line));
+             : trifold::cpu::to_cuda(trifold::cpu::refuse_call("a function of the driver that is not there on the CPU",
+                                                               trifold::cpu::Error::not_supported, line));
 }
 inline cudaError_t cudaGetDriverEntryPoint(const char* name, void** function,
                                            unsigned long long flags = cudaEnableDefault,
                                            cudaDriverEntryPointQueryResult* result = nullptr,
-                                           trifold::host::Line line = {}) {
+                                           trifold::cpu::Line line = {}) {
   return cudaGetDriverEntryPointByVersion(name, function, 0, flags, result, line);
 }

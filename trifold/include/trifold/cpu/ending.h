@@ -6,12 +6,12 @@
 #include <cassert>
 
 // The launch fails, with an error that names the line; the process continues.
-[[noreturn]] inline void __trap(trifold::host::Line line = {}) {
-  trifold::host::stop_launch("a trap", line);
+[[noreturn]] inline void __trap(trifold::cpu::Line line = {}) {
+  trifold::cpu::stop_launch("a trap", line);
 }
 // A breakpoint, which without a debugger is an error on a GPU as well.
-[[noreturn]] inline void __brkpt(trifold::host::Line line = {}) {
-  trifold::host::stop_launch("a breakpoint", line);
+[[noreturn]] inline void __brkpt(trifold::cpu::Line line = {}) {
+  trifold::cpu::stop_launch("a breakpoint", line);
 }
 
 #ifdef __GLIBC__
@@ -20,6 +20,6 @@
 extern "C" [[gnu::noreturn, gnu::weak, gnu::visibility("hidden")]] void __assert_fail(const char* expression,
                                                                                       const char* file, unsigned line,
                                                                                       const char* function) noexcept {
-  trifold::host::fail_assertion(expression, file, line, function);
+  trifold::cpu::fail_assertion(expression, file, line, function);
 }
 #endif

@@ -11,7 +11,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // The value nearest to a double, as bits, in a format with `fraction` bits whose exponents begin at `least`.
 template <int fraction, int least>
@@ -61,7 +61,7 @@ struct Half {
     const uint32_t bits = size >= (143u << 23) ? special : size < (113u << 23) ? subnormal : normal;
     return static_cast<uint16_t>(size > 0x7f800000u ? 0x7fffu : bits | sign);
   }
-  static uint16_t narrow(double x, Rounding mode = Rounding::nearest) { return host::narrow<10, -14>(x, mode); }
+  static uint16_t narrow(double x, Rounding mode = Rounding::nearest) { return cpu::narrow<10, -14>(x, mode); }
 };
 
 struct Bfloat16 {
@@ -73,7 +73,7 @@ struct Bfloat16 {
     const bool nan = (word & 0x7fffffffu) > 0x7f800000u;
     return nan ? uint16_t{0x7fff} : static_cast<uint16_t>((word + 0x7fffu + ((word >> 16) & 1u)) >> 16);
   }
-  static uint16_t narrow(double x, Rounding mode = Rounding::nearest) { return host::narrow<7, -126>(x, mode); }
+  static uint16_t narrow(double x, Rounding mode = Rounding::nearest) { return cpu::narrow<7, -126>(x, mode); }
 };
 
 // The common part of __half and __nv_bfloat16. Always inlined, so that in a checked port the access is at a line of the
@@ -176,20 +176,20 @@ concept SmallFloat = derived_from<T, Float16<T, typename T::Format>>;
 template <class T>
 concept SmallPair = derived_from<T, Pair<T, typename T::Scalar>>;
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
-struct __half : trifold::host::Float16<__half, trifold::host::Half> {
+struct __half : trifold::cpu::Float16<__half, trifold::cpu::Half> {
   using Float16::Float16;
   __half() = default;
 };
-struct __nv_bfloat16 : trifold::host::Float16<__nv_bfloat16, trifold::host::Bfloat16> {
+struct __nv_bfloat16 : trifold::cpu::Float16<__nv_bfloat16, trifold::cpu::Bfloat16> {
   using Float16::Float16;
   __nv_bfloat16() = default;
 };
-struct __half2 : trifold::host::Pair<__half2, __half> {
+struct __half2 : trifold::cpu::Pair<__half2, __half> {
   using Pair::Pair;
 };
-struct __nv_bfloat162 : trifold::host::Pair<__nv_bfloat162, __nv_bfloat16> {
+struct __nv_bfloat162 : trifold::cpu::Pair<__nv_bfloat162, __nv_bfloat16> {
   using Pair::Pair;
 };
 using half = __half;

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <type_traits>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 template <SmallPair P, class F>
 __forceinline__ P of_both(F f, const P& a) {
@@ -39,20 +39,20 @@ T saturated(T a) {
   return float(a) > 0 ? (float(a) < 1 ? a : T(1.0f)) : T(0.0f);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 // ---------------------------------------------------------------------------------------------------- arithmetic
 
 // The names are derived from the operation's: only macros can define them.
-#define TRIFOLD_BINARY(name, pair_name, expression)                                \
-  template <trifold::host::SmallFloat T>                                           \
-  __forceinline__ T name(T a, trifold::host::Same<T> b) {                          \
-    return expression;                                                             \
-  }                                                                                \
-  template <trifold::host::SmallPair P>                                            \
-  __forceinline__ P pair_name(P a, trifold::host::Same<P> b) {                     \
-    using T = typename P::Scalar;                                                  \
-    return trifold::host::of_both([](T a, T b) -> T { return expression; }, a, b); \
+#define TRIFOLD_BINARY(name, pair_name, expression)                               \
+  template <trifold::cpu::SmallFloat T>                                           \
+  __forceinline__ T name(T a, trifold::cpu::Same<T> b) {                          \
+    return expression;                                                            \
+  }                                                                               \
+  template <trifold::cpu::SmallPair P>                                            \
+  __forceinline__ P pair_name(P a, trifold::cpu::Same<P> b) {                     \
+    using T = typename P::Scalar;                                                 \
+    return trifold::cpu::of_both([](T a, T b) -> T { return expression; }, a, b); \
   }
 TRIFOLD_BINARY(__hadd, __hadd2, a + b)
 TRIFOLD_BINARY(__hsub, __hsub2, a - b)
@@ -60,47 +60,47 @@ TRIFOLD_BINARY(__hmul, __hmul2, a* b)
 TRIFOLD_BINARY(__hadd_rn, __hadd2_rn, a + b)
 TRIFOLD_BINARY(__hsub_rn, __hsub2_rn, a - b)
 TRIFOLD_BINARY(__hmul_rn, __hmul2_rn, a* b)
-TRIFOLD_BINARY(__hadd_sat, __hadd2_sat, trifold::host::saturated(a + b))
-TRIFOLD_BINARY(__hsub_sat, __hsub2_sat, trifold::host::saturated(a - b))
-TRIFOLD_BINARY(__hmul_sat, __hmul2_sat, trifold::host::saturated(a* b))
-TRIFOLD_BINARY(__hmax, __hmax2, trifold::host::larger(a, b))
-TRIFOLD_BINARY(__hmin, __hmin2, trifold::host::smaller(a, b))
+TRIFOLD_BINARY(__hadd_sat, __hadd2_sat, trifold::cpu::saturated(a + b))
+TRIFOLD_BINARY(__hsub_sat, __hsub2_sat, trifold::cpu::saturated(a - b))
+TRIFOLD_BINARY(__hmul_sat, __hmul2_sat, trifold::cpu::saturated(a* b))
+TRIFOLD_BINARY(__hmax, __hmax2, trifold::cpu::larger(a, b))
+TRIFOLD_BINARY(__hmin, __hmin2, trifold::cpu::smaller(a, b))
 TRIFOLD_BINARY(__hmax_nan, __hmax2_nan,
-               trifold::host::is_nan(a) || trifold::host::is_nan(b) ? T::of_bits(0x7fff) : trifold::host::larger(a, b))
+               trifold::cpu::is_nan(a) || trifold::cpu::is_nan(b) ? T::of_bits(0x7fff) : trifold::cpu::larger(a, b))
 TRIFOLD_BINARY(__hmin_nan, __hmin2_nan,
-               trifold::host::is_nan(a) || trifold::host::is_nan(b) ? T::of_bits(0x7fff) : trifold::host::smaller(a, b))
+               trifold::cpu::is_nan(a) || trifold::cpu::is_nan(b) ? T::of_bits(0x7fff) : trifold::cpu::smaller(a, b))
 #undef TRIFOLD_BINARY
 
-template <trifold::host::SmallFloat T>
-__forceinline__ T __hdiv(T a, trifold::host::Same<T> b) {
+template <trifold::cpu::SmallFloat T>
+__forceinline__ T __hdiv(T a, trifold::cpu::Same<T> b) {
   return a / b;
 }
-template <trifold::host::SmallPair P>
-__forceinline__ P __h2div(P a, trifold::host::Same<P> b) {
+template <trifold::cpu::SmallPair P>
+__forceinline__ P __h2div(P a, trifold::cpu::Same<P> b) {
   return a / b;
 }
 
-#define TRIFOLD_TERNARY(name, pair_name, expression)                                       \
-  template <trifold::host::SmallFloat T>                                                   \
-  __forceinline__ T name(T a, trifold::host::Same<T> b, trifold::host::Same<T> c) {        \
-    const T sum = T::of(trifold::host::multiply_add_to_odd(float(a), float(b), float(c))); \
-    return expression;                                                                     \
-  }                                                                                        \
-  template <trifold::host::SmallPair P>                                                    \
-  __forceinline__ P pair_name(P a, trifold::host::Same<P> b, trifold::host::Same<P> c) {   \
-    return {name(a.x, b.x, c.x), name(a.y, b.y, c.y)};                                     \
+#define TRIFOLD_TERNARY(name, pair_name, expression)                                      \
+  template <trifold::cpu::SmallFloat T>                                                   \
+  __forceinline__ T name(T a, trifold::cpu::Same<T> b, trifold::cpu::Same<T> c) {         \
+    const T sum = T::of(trifold::cpu::multiply_add_to_odd(float(a), float(b), float(c))); \
+    return expression;                                                                    \
+  }                                                                                       \
+  template <trifold::cpu::SmallPair P>                                                    \
+  __forceinline__ P pair_name(P a, trifold::cpu::Same<P> b, trifold::cpu::Same<P> c) {    \
+    return {name(a.x, b.x, c.x), name(a.y, b.y, c.y)};                                    \
   }
 TRIFOLD_TERNARY(__hfma, __hfma2, sum)
-TRIFOLD_TERNARY(__hfma_sat, __hfma2_sat, trifold::host::saturated(sum))
-TRIFOLD_TERNARY(__hfma_relu, __hfma2_relu, trifold::host::is_nan(sum) ? sum : trifold::host::larger(sum, T(0.0f)))
+TRIFOLD_TERNARY(__hfma_sat, __hfma2_sat, trifold::cpu::saturated(sum))
+TRIFOLD_TERNARY(__hfma_relu, __hfma2_relu, trifold::cpu::is_nan(sum) ? sum : trifold::cpu::larger(sum, T(0.0f)))
 #undef TRIFOLD_TERNARY
 
 #define TRIFOLD_UNARY(name, pair_name, expression) \
-  template <trifold::host::SmallFloat T>           \
+  template <trifold::cpu::SmallFloat T>            \
   __forceinline__ T name(T a) {                    \
     return expression;                             \
   }                                                \
-  template <trifold::host::SmallPair P>            \
+  template <trifold::cpu::SmallPair P>             \
   __forceinline__ P pair_name(P a) {               \
     return {name(a.x), name(a.y)};                 \
   }
@@ -129,21 +129,21 @@ TRIFOLD_UNARY(hrint, h2rint, T(std::nearbyint(float(a))))
 // Of two numbers; of both pairs' elements, as 1 or 0; and whether it holds for both. The forms with a u also hold for
 // NaN.
 #define TRIFOLD_COMPARISON(name, ordered)                                              \
-  template <trifold::host::SmallFloat T>                                               \
-  __forceinline__ bool __h##name(T a, trifold::host::Same<T> b) {                      \
+  template <trifold::cpu::SmallFloat T>                                                \
+  __forceinline__ bool __h##name(T a, trifold::cpu::Same<T> b) {                       \
     return a ordered b;                                                                \
   }                                                                                    \
-  template <trifold::host::SmallFloat T>                                               \
-  __forceinline__ bool __h##name##u(T a, trifold::host::Same<T> b) {                   \
-    return a ordered b || trifold::host::is_nan(a) || trifold::host::is_nan(b);        \
+  template <trifold::cpu::SmallFloat T>                                                \
+  __forceinline__ bool __h##name##u(T a, trifold::cpu::Same<T> b) {                    \
+    return a ordered b || trifold::cpu::is_nan(a) || trifold::cpu::is_nan(b);          \
   }                                                                                    \
-  template <trifold::host::SmallPair P>                                                \
-  __forceinline__ P __h##name##2(P a, trifold::host::Same<P> b) {                      \
+  template <trifold::cpu::SmallPair P>                                                 \
+  __forceinline__ P __h##name##2(P a, trifold::cpu::Same<P> b) {                       \
     using T = typename P::Scalar;                                                      \
     return {a.x ordered b.x ? T(1.0f) : T(0.0f), a.y ordered b.y ? T(1.0f) : T(0.0f)}; \
   }                                                                                    \
-  template <trifold::host::SmallPair P>                                                \
-  __forceinline__ bool __hb##name##2(P a, trifold::host::Same<P> b) {                  \
+  template <trifold::cpu::SmallPair P>                                                 \
+  __forceinline__ bool __hb##name##2(P a, trifold::cpu::Same<P> b) {                   \
     return a.x ordered b.x && a.y ordered b.y;                                         \
   }
 TRIFOLD_COMPARISON(eq, ==)
@@ -154,12 +154,12 @@ TRIFOLD_COMPARISON(gt, >)
 TRIFOLD_COMPARISON(ge, >=)
 #undef TRIFOLD_COMPARISON
 
-template <trifold::host::SmallFloat T>
+template <trifold::cpu::SmallFloat T>
 bool __hisnan(T a) {
-  return trifold::host::is_nan(a);
+  return trifold::cpu::is_nan(a);
 }
 // 1 or -1 for infinities, 0 for finite numbers and NaN.
-template <trifold::host::SmallFloat T>
+template <trifold::cpu::SmallFloat T>
 int __hisinf(T a) {
   return (a.bits & 0x7fff) != T::Format::infinity ? 0 : a.bits & 0x8000 ? -1 : 1;
 }
@@ -174,13 +174,13 @@ int __hisinf(T a) {
     return x;                                                          \
   }                                                                    \
   __forceinline__ T __float2##short_name##_rz(float x) {               \
-    return T::of(x, trifold::host::Rounding::zero);                    \
+    return T::of(x, trifold::cpu::Rounding::zero);                     \
   }                                                                    \
   __forceinline__ T __float2##short_name##_ru(float x) {               \
-    return T::of(x, trifold::host::Rounding::up);                      \
+    return T::of(x, trifold::cpu::Rounding::up);                       \
   }                                                                    \
   __forceinline__ T __float2##short_name##_rd(float x) {               \
-    return T::of(x, trifold::host::Rounding::down);                    \
+    return T::of(x, trifold::cpu::Rounding::down);                     \
   }                                                                    \
   __forceinline__ T __double2##short_name(double x) {                  \
     return x;                                                          \
@@ -259,18 +259,18 @@ int __hisinf(T a) {
   }
 
 // Numbers out of range are clamped.
-#define TRIFOLD_TO_INTEGER(T, short_name, name, To)                                   \
-  __forceinline__ To __##short_name##2##name##_rn(T x) {                              \
-    return trifold::host::to_integer<To>(float(x), trifold::host::Rounding::nearest); \
-  }                                                                                   \
-  __forceinline__ To __##short_name##2##name##_rz(T x) {                              \
-    return trifold::host::to_integer<To>(float(x), trifold::host::Rounding::zero);    \
-  }                                                                                   \
-  __forceinline__ To __##short_name##2##name##_ru(T x) {                              \
-    return trifold::host::to_integer<To>(float(x), trifold::host::Rounding::up);      \
-  }                                                                                   \
-  __forceinline__ To __##short_name##2##name##_rd(T x) {                              \
-    return trifold::host::to_integer<To>(float(x), trifold::host::Rounding::down);    \
+#define TRIFOLD_TO_INTEGER(T, short_name, name, To)                                 \
+  __forceinline__ To __##short_name##2##name##_rn(T x) {                            \
+    return trifold::cpu::to_integer<To>(float(x), trifold::cpu::Rounding::nearest); \
+  }                                                                                 \
+  __forceinline__ To __##short_name##2##name##_rz(T x) {                            \
+    return trifold::cpu::to_integer<To>(float(x), trifold::cpu::Rounding::zero);    \
+  }                                                                                 \
+  __forceinline__ To __##short_name##2##name##_ru(T x) {                            \
+    return trifold::cpu::to_integer<To>(float(x), trifold::cpu::Rounding::up);      \
+  }                                                                                 \
+  __forceinline__ To __##short_name##2##name##_rd(T x) {                            \
+    return trifold::cpu::to_integer<To>(float(x), trifold::cpu::Rounding::down);    \
   }
 #define TRIFOLD_TO_INTEGERS(T, short_name)                  \
   TRIFOLD_TO_INTEGER(T, short_name, int, int)               \
@@ -289,15 +289,15 @@ TRIFOLD_TO_INTEGERS(__nv_bfloat16, bfloat16)
 #undef TRIFOLD_TO_INTEGER
 #undef TRIFOLD_SCALAR
 
-template <trifold::host::SmallPair P>
+template <trifold::cpu::SmallPair P>
 __forceinline__ float __low2float(P x) {
   return x.x;
 }
-template <trifold::host::SmallPair P>
+template <trifold::cpu::SmallPair P>
 __forceinline__ float __high2float(P x) {
   return x.y;
 }
-template <trifold::host::SmallPair P>
+template <trifold::cpu::SmallPair P>
 __forceinline__ P __lowhigh2highlow(P x) {
   return {x.y, x.x};
 }

@@ -27,10 +27,10 @@ enum layout_t { mem_row_major, mem_col_major };
 
 namespace details {
 
-using trifold::host::Line;
-using trifold::host::same_as;
-using trifold::host::Together;
-using trifold::host::Wait;
+using trifold::cpu::Line;
+using trifold::cpu::same_as;
+using trifold::cpu::Together;
+using trifold::cpu::Wait;
 
 inline constexpr int lanes = 32;
 
@@ -99,21 +99,21 @@ namespace details {
 // The lanes synchronise without exchanging data.
 inline void meet(Wait operation, Line line) {
   Together own{[](Together* const(&)[lanes]) {}};
-  trifold::host::meet_whole_warp(operation, own, line);
+  trifold::cpu::meet_whole_warp(operation, own, line);
 }
 
 template <class T>
 void require_matrix(const T* matrix, unsigned stride, Line line) {
   if (reinterpret_cast<uintptr_t>(matrix) % 32 != 0)
-    trifold::host::stop_launch("a matrix of wmma that does not begin at a multiple of 32 bytes", line);
+    trifold::cpu::stop_launch("a matrix of wmma that does not begin at a multiple of 32 bytes", line);
   if (sizeof(T) > 1 && stride * sizeof(T) % 16 != 0)
-    trifold::host::stop_launch("a matrix of wmma whose rows do not lie a multiple of 16 bytes apart", line);
+    trifold::cpu::stop_launch("a matrix of wmma whose rows do not lie a multiple of 16 bytes apart", line);
 }
 
 // The place of a lane's element in memory.
 template <class F>
 __forceinline__ size_t offset(int i, unsigned stride, bool by_rows) {
-  const int lane = static_cast<int>(trifold::host::lane());
+  const int lane = static_cast<int>(trifold::cpu::lane());
   const auto row = static_cast<size_t>(F::row(lane, i)), column = static_cast<size_t>(F::column(lane, i));
   return by_rows ? row * stride + column : column * stride + row;
 }
@@ -136,9 +136,9 @@ struct Multiplication : Together {
   template <class T>
   static TRIFOLD_OF_THE_WARP auto factor(Stored<T> x) {
     if constexpr (same_as<T, precision::tf32>)
-      return trifold::host::as_factor(trifold::host::bit_cast<trifold::host::Tf32>(x));
+      return trifold::cpu::as_factor(trifold::cpu::bit_cast<trifold::cpu::Tf32>(x));
     else
-      return trifold::host::as_factor(x);
+      return trifold::cpu::as_factor(x);
   }
 
   static TRIFOLD_OF_THE_WARP void multiply(Together* const (&all)[lanes]) {
@@ -154,12 +154,12 @@ struct Multiplication : Together {
       for (int i = 0; i < C::num_elements; ++i)
         sums[C::row(lane, i)][C::column(lane, i)] = static_cast<Sum>(own.c.x[i]);
     }
-    trifold::host::add_products(sums, left, right);
+    trifold::cpu::add_products(sums, left, right);
     for (int lane = 0; lane < lanes; ++lane) {
       auto& own = *static_cast<Multiplication*>(all[lane]);
       for (int i = 0; i < D::num_elements; ++i)
         own.d.x[i] =
-            trifold::host::from_sum<typename D::element_type, saturates>(sums[D::row(lane, i)][D::column(lane, i)]);
+            trifold::cpu::from_sum<typename D::element_type, saturates>(sums[D::row(lane, i)][D::column(lane, i)]);
     }
   }
 };
@@ -172,7 +172,7 @@ void multiply(D& d, const A& a, const B& b, const C& c, Line line) {
   own.a = a;
   own.b = b;
   own.c = c;
-  trifold::host::meet_whole_warp(Wait::multiply_matrices, own, line);
+  trifold::cpu::meet_whole_warp(Wait::multiply_matrices, own, line);
   d = own.d;
 }
 
@@ -180,32 +180,32 @@ void multiply(D& d, const A& a, const B& b, const C& c, Line line) {
 
 // Rounded to the 10 bits of fraction of tf32, ties away from zero.
 inline float __float_to_tf32(float x) {
-  const auto bits = trifold::host::bit_cast<uint32_t>(x);
+  const auto bits = trifold::cpu::bit_cast<uint32_t>(x);
   const bool finite = (bits & 0x7f800000u) != 0x7f800000u;
-  return finite ? trifold::host::bit_cast<float>((bits + 0x1000u) & 0xffffe000u) : x;
+  return finite ? trifold::cpu::bit_cast<float>((bits + 0x1000u) & 0xffffe000u) : x;
 }
 
 template <class Use, int m, int n, int k, class T, class Layout>
 __forceinline__ void fill_fragment(fragment<Use, m, n, k, T, Layout>& f,
-                                   const trifold::host::Same<details::Stored<T>>& value) {
+                                   const trifold::cpu::Same<details::Stored<T>>& value) {
   for (auto& each : f.x) each = value;
 }
 
 // `stride`: the number of elements from a row, or column, to the next.
 template <class Use, int m, int n, int k, class T, class Layout>
 __forceinline__ void load_matrix_sync(fragment<Use, m, n, k, T, Layout>& f, const details::Stored<T>* from,
-                                      unsigned stride, trifold::host::Line line = {}) {
+                                      unsigned stride, trifold::cpu::Line line = {}) {
   static_assert(!details::same_as<Use, accumulator>, "the layout of an accumulator is an argument");
   details::load(f, from, stride, f.by_rows, line);
 }
 template <int m, int n, int k, class T>
 __forceinline__ void load_matrix_sync(fragment<accumulator, m, n, k, T>& f, const T* from, unsigned stride,
-                                      layout_t layout, trifold::host::Line line = {}) {
+                                      layout_t layout, trifold::cpu::Line line = {}) {
   details::load(f, from, stride, layout == mem_row_major, line);
 }
 template <int m, int n, int k, class T>
 __forceinline__ void store_matrix_sync(T* to, const fragment<accumulator, m, n, k, T>& f, unsigned stride,
-                                       layout_t layout, trifold::host::Line line = {}) {
+                                       layout_t layout, trifold::cpu::Line line = {}) {
   details::require_matrix(to, stride, line);
   details::meet(details::Wait::store_matrix, line);
   using F = fragment<accumulator, m, n, k, T>;
@@ -216,7 +216,7 @@ __forceinline__ void store_matrix_sync(T* to, const fragment<accumulator, m, n, 
 template <int m, int n, int k, class T, class LayoutA, class LayoutB, class C, class D>
 __forceinline__ void mma_sync(fragment<accumulator, m, n, k, D>& d, const fragment<matrix_a, m, n, k, T, LayoutA>& a,
                               const fragment<matrix_b, m, n, k, T, LayoutB>& b,
-                              const fragment<accumulator, m, n, k, C>& c, trifold::host::Line line = {}) {
+                              const fragment<accumulator, m, n, k, C>& c, trifold::cpu::Line line = {}) {
   details::multiply<false>(d, a, b, c, line);
 }
 // For integers, whose sums saturate if the last argument is true.
@@ -224,7 +224,7 @@ template <int m, int n, int k, class T, class LayoutA, class LayoutB>
 __forceinline__ void mma_sync(fragment<accumulator, m, n, k, int>& d, const fragment<matrix_a, m, n, k, T, LayoutA>& a,
                               const fragment<matrix_b, m, n, k, T, LayoutB>& b,
                               const fragment<accumulator, m, n, k, int>& c, bool saturates,
-                              trifold::host::Line line = {}) {
+                              trifold::cpu::Line line = {}) {
   if (saturates)
     details::multiply<true>(d, a, b, c, line);
   else

@@ -46,7 +46,7 @@ T reduce(const Group& group, T value, F operation, Line line = {}) {
   if constexpr (details::has_warps<Group>)
     return group.reduced(value, operation, line);
   else
-    return trifold::host::reduce(group.mask(), value, operation, line);
+    return trifold::cpu::reduce(group.mask(), value, operation, line);
 }
 
 // One member stores the result in an atomic: combined with its value, or replacing it.

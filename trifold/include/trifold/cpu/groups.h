@@ -10,7 +10,7 @@ namespace cooperative_groups {
 namespace details {
 
 inline unsigned lanes_below() {
-  return (1u << trifold::host::lane()) - 1;
+  return (1u << trifold::cpu::lane()) - 1;
 }
 
 // The common part of a tile and a coalesced group: they are the lanes of a mask, and a member's rank is its position
@@ -72,7 +72,7 @@ class Lanes {
 // The lanes of the running thread's tile of this size.
 inline unsigned tile_mask(unsigned size) {
   const unsigned lanes = size == 32 ? 0xffffffffu : (1u << size) - 1;
-  return lanes << trifold::host::lane() / size * size;
+  return lanes << trifold::cpu::lane() / size * size;
 }
 
 }  // namespace details
@@ -114,7 +114,7 @@ class thread_block_tile : public details::Lanes {
 
   static constexpr unsigned size() { return Size; }
   static constexpr unsigned num_threads() { return Size; }
-  static unsigned thread_rank() { return trifold::host::lane() % Size; }
+  static unsigned thread_rank() { return trifold::cpu::lane() % Size; }
 
   template <class T>
   T shfl(T value, int rank, Line line = {}) const {
@@ -166,7 +166,7 @@ class thread_group {
  public:
   thread_group(const thread_block&) {}
   template <class Lanes>
-    requires trifold::host::derived_from<Lanes, details::Lanes>
+    requires trifold::cpu::derived_from<Lanes, details::Lanes>
   thread_group(const Lanes& lanes) : mask_(lanes.mask()) {}
 
   void sync(Line line = {}) const {
@@ -208,7 +208,7 @@ void invoke_one(const Group& group, F&& f, Arguments&&... arguments) {
 }
 template <class Group, class F, class... Arguments>
 auto invoke_one_broadcast(const Group& group, F&& f, Arguments&&... arguments) {
-  trifold::host::remove_cvref_t<decltype(f(static_cast<Arguments&&>(arguments)...))> result{};
+  trifold::cpu::remove_cvref_t<decltype(f(static_cast<Arguments&&>(arguments)...))> result{};
   if (group.thread_rank() == 0) result = f(static_cast<Arguments&&>(arguments)...);
   return group.shfl(result, 0);
 }

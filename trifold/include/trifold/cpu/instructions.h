@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #pragma GCC visibility push(default)
-namespace trifold::host {
+namespace trifold::cpu {
 
 enum class Instruction : uint8_t {
   cp_async,
@@ -20,5 +20,5 @@ enum class Instruction : uint8_t {
 // The kind of a thread's groups of operations: its cp.async, or its bulk operations.
 enum class GroupKind : uint8_t { copies, bulk };
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 #pragma GCC visibility pop

@@ -20,10 +20,10 @@ TRIFOLD_LOAD(__ldlu)
 TRIFOLD_LOAD(__ldcv)
 #undef TRIFOLD_LOAD
 
-#define TRIFOLD_STORE(name)                                               \
-  template <class T>                                                      \
-  __forceinline__ void name(T* to, const trifold::host::Same<T>& value) { \
-    *to = value;                                                          \
+#define TRIFOLD_STORE(name)                                              \
+  template <class T>                                                     \
+  __forceinline__ void name(T* to, const trifold::cpu::Same<T>& value) { \
+    *to = value;                                                         \
   }
 TRIFOLD_STORE(__stwb)
 TRIFOLD_STORE(__stcg)

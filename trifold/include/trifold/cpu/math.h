@@ -11,7 +11,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // The result type of a function of a number: float for a float, double for all else.
 template <class T>
@@ -49,17 +49,17 @@ double length_of(int n, const T* parts) {
   return static_cast<double>(std::sqrt(squares));
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 // f and its float32 form ff, which is the double's, rounded once.
-#define TRIFOLD_FUNCTION(name, function)                                       \
-  template <trifold::host::Number T>                                           \
-  trifold::host::Real<T> name(T x) {                                           \
-    return static_cast<trifold::host::Real<T>>(trifold::host::function(x));    \
-  }                                                                            \
-  template <trifold::host::convertible_to<float> T>                            \
-  float name##f(T x) {                                                         \
-    return static_cast<float>(trifold::host::function(static_cast<float>(x))); \
+#define TRIFOLD_FUNCTION(name, function)                                      \
+  template <trifold::cpu::Number T>                                           \
+  trifold::cpu::Real<T> name(T x) {                                           \
+    return static_cast<trifold::cpu::Real<T>>(trifold::cpu::function(x));     \
+  }                                                                           \
+  template <trifold::cpu::convertible_to<float> T>                            \
+  float name##f(T x) {                                                        \
+    return static_cast<float>(trifold::cpu::function(static_cast<float>(x))); \
   }
 TRIFOLD_FUNCTION(rsqrt, reciprocal_root)
 TRIFOLD_FUNCTION(rcbrt, reciprocal_cube_root)
@@ -74,20 +74,20 @@ TRIFOLD_FUNCTION(normcdfinv, inverse_normal_cdf)
 #undef TRIFOLD_FUNCTION
 
 // The modified Bessel functions of the first kind.
-template <trifold::host::Number T>
-trifold::host::Real<T> cyl_bessel_i0(T x) {
-  return static_cast<trifold::host::Real<T>>(std::cyl_bessel_i(0.0, std::fabs(static_cast<double>(x))));
+template <trifold::cpu::Number T>
+trifold::cpu::Real<T> cyl_bessel_i0(T x) {
+  return static_cast<trifold::cpu::Real<T>>(std::cyl_bessel_i(0.0, std::fabs(static_cast<double>(x))));
 }
-template <trifold::host::Number T>
-trifold::host::Real<T> cyl_bessel_i1(T x) {
+template <trifold::cpu::Number T>
+trifold::cpu::Real<T> cyl_bessel_i1(T x) {
   const double size = std::cyl_bessel_i(1.0, std::fabs(static_cast<double>(x)));
-  return static_cast<trifold::host::Real<T>>(std::copysign(size, static_cast<double>(x)));
+  return static_cast<trifold::cpu::Real<T>>(std::copysign(size, static_cast<double>(x)));
 }
-template <trifold::host::same_as<float> T>
+template <trifold::cpu::same_as<float> T>
 float cyl_bessel_i0f(T x) {
   return cyl_bessel_i0(x);
 }
-template <trifold::host::same_as<float> T>
+template <trifold::cpu::same_as<float> T>
 float cyl_bessel_i1f(T x) {
   return cyl_bessel_i1(x);
 }
@@ -98,12 +98,12 @@ float cyl_bessel_i1f(T x) {
 inline void sincos(float x, float* sine, float* cosine) {
   sincosf(x, sine, cosine);
 }
-template <trifold::host::Number T>
-void sincospi(T x, trifold::host::Same<T>* sine, trifold::host::Same<T>* cosine) {
+template <trifold::cpu::Number T>
+void sincospi(T x, trifold::cpu::Same<T>* sine, trifold::cpu::Same<T>* cosine) {
   *sine = sinpi(x);
   *cosine = cospi(x);
 }
-template <trifold::host::convertible_to<float> T>
+template <trifold::cpu::convertible_to<float> T>
 void sincospif(T x, float* sine, float* cosine) {
   sincospi(static_cast<float>(x), sine, cosine);
 }
@@ -111,40 +111,40 @@ void sincospif(T x, float* sine, float* cosine) {
 // ---------------------------------------------------------------------------------------------------- lengths
 
 inline double rhypot(double x, double y) {
-  return 1 / trifold::host::length(x, y);
+  return 1 / trifold::cpu::length(x, y);
 }
 inline float rhypotf(float x, float y) {
-  return static_cast<float>(1 / trifold::host::length(x, y));
+  return static_cast<float>(1 / trifold::cpu::length(x, y));
 }
 inline double norm3d(double x, double y, double z) {
-  return trifold::host::length(x, y, z);
+  return trifold::cpu::length(x, y, z);
 }
 inline float norm3df(float x, float y, float z) {
-  return static_cast<float>(trifold::host::length(x, y, z));
+  return static_cast<float>(trifold::cpu::length(x, y, z));
 }
 inline double rnorm3d(double x, double y, double z) {
-  return 1 / trifold::host::length(x, y, z);
+  return 1 / trifold::cpu::length(x, y, z);
 }
 inline float rnorm3df(float x, float y, float z) {
-  return static_cast<float>(1 / trifold::host::length(x, y, z));
+  return static_cast<float>(1 / trifold::cpu::length(x, y, z));
 }
 inline double norm4d(double x, double y, double z, double w) {
-  return trifold::host::length(x, y, z, w);
+  return trifold::cpu::length(x, y, z, w);
 }
 inline float norm4df(float x, float y, float z, float w) {
-  return static_cast<float>(trifold::host::length(x, y, z, w));
+  return static_cast<float>(trifold::cpu::length(x, y, z, w));
 }
 inline double rnorm4d(double x, double y, double z, double w) {
-  return 1 / trifold::host::length(x, y, z, w);
+  return 1 / trifold::cpu::length(x, y, z, w);
 }
 inline float rnorm4df(float x, float y, float z, float w) {
-  return static_cast<float>(1 / trifold::host::length(x, y, z, w));
+  return static_cast<float>(1 / trifold::cpu::length(x, y, z, w));
 }
 inline double norm(int n, const double* parts) {
-  return trifold::host::length_of(n, parts);
+  return trifold::cpu::length_of(n, parts);
 }
 inline float normf(int n, const float* parts) {
-  return static_cast<float>(trifold::host::length_of(n, parts));
+  return static_cast<float>(trifold::cpu::length_of(n, parts));
 }
 
 // ---------------------------------------------------------------------------------------------------- intrinsics

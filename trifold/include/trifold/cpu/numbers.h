@@ -110,7 +110,7 @@ inline unsigned __urhadd(unsigned a, unsigned b) {
   return static_cast<unsigned>((uint64_t{a} + b + 1) >> 1);
 }
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // c plus the products of parts of `A` and `B` bits of two words, from part number `first` of b on.
 template <class A, class B>
@@ -121,51 +121,51 @@ constexpr unsigned dot(unsigned a, unsigned b, unsigned c, int first = 0) {
   return c;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 inline int __dp4a(int a, int b, int c) {
-  return static_cast<int>(trifold::host::dot<int8_t, int8_t>(a, b, c));
+  return static_cast<int>(trifold::cpu::dot<int8_t, int8_t>(a, b, c));
 }
 inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
-  return trifold::host::dot<uint8_t, uint8_t>(a, b, c);
+  return trifold::cpu::dot<uint8_t, uint8_t>(a, b, c);
 }
 inline int __dp2a_lo(int a, int b, int c) {
-  return static_cast<int>(trifold::host::dot<int16_t, int8_t>(a, b, c));
+  return static_cast<int>(trifold::cpu::dot<int16_t, int8_t>(a, b, c));
 }
 inline unsigned __dp2a_lo(unsigned a, unsigned b, unsigned c) {
-  return trifold::host::dot<uint16_t, uint8_t>(a, b, c);
+  return trifold::cpu::dot<uint16_t, uint8_t>(a, b, c);
 }
 inline int __dp2a_hi(int a, int b, int c) {
-  return static_cast<int>(trifold::host::dot<int16_t, int8_t>(a, b, c, 2));
+  return static_cast<int>(trifold::cpu::dot<int16_t, int8_t>(a, b, c, 2));
 }
 inline unsigned __dp2a_hi(unsigned a, unsigned b, unsigned c) {
-  return trifold::host::dot<uint16_t, uint8_t>(a, b, c, 2);
+  return trifold::cpu::dot<uint16_t, uint8_t>(a, b, c, 2);
 }
 
 inline float __int_as_float(int x) {
-  return trifold::host::bit_cast<float>(x);
+  return trifold::cpu::bit_cast<float>(x);
 }
 inline int __float_as_int(float x) {
-  return trifold::host::bit_cast<int>(x);
+  return trifold::cpu::bit_cast<int>(x);
 }
 inline float __uint_as_float(unsigned x) {
-  return trifold::host::bit_cast<float>(x);
+  return trifold::cpu::bit_cast<float>(x);
 }
 inline unsigned __float_as_uint(float x) {
-  return trifold::host::bit_cast<unsigned>(x);
+  return trifold::cpu::bit_cast<unsigned>(x);
 }
 inline double __longlong_as_double(long long x) {
-  return trifold::host::bit_cast<double>(x);
+  return trifold::cpu::bit_cast<double>(x);
 }
 inline long long __double_as_longlong(double x) {
-  return trifold::host::bit_cast<long long>(x);
+  return trifold::cpu::bit_cast<long long>(x);
 }
 inline int __double2hiint(double x) {
-  return static_cast<int>(trifold::host::bit_cast<uint64_t>(x) >> 32);
+  return static_cast<int>(trifold::cpu::bit_cast<uint64_t>(x) >> 32);
 }
 inline int __double2loint(double x) {
-  return static_cast<int>(trifold::host::bit_cast<uint64_t>(x));
+  return static_cast<int>(trifold::cpu::bit_cast<uint64_t>(x));
 }
 inline double __hiloint2double(int high, int low) {
-  return trifold::host::bit_cast<double>(uint64_t{static_cast<unsigned>(high)} << 32 | static_cast<unsigned>(low));
+  return trifold::cpu::bit_cast<double>(uint64_t{static_cast<unsigned>(high)} << 32 | static_cast<unsigned>(low));
 }

@@ -15,7 +15,7 @@
 // A function that runs on behalf of a whole warp, on the lanes' operands, which are not the kernel's memory.
 #define TRIFOLD_OF_THE_WARP __attribute__((no_sanitize("thread", "bounds", "alignment")))
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // The upper 19 bits of a float.
 struct Tf32 {
@@ -59,4 +59,4 @@ TRIFOLD_OF_THE_WARP void add_products(S (&sums)[M][N], const F (&a)[M][K], const
       for (int j = 0; j < N; ++j) sums[i][j] += static_cast<S>(a[i][k] * b[k][j]);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -7,7 +7,7 @@
 #include <cstddef>
 
 #pragma GCC visibility push(default)
-namespace trifold::host {
+namespace trifold::cpu {
 
 // Values of cudaError_t (CUDA Runtime API, "Data types used by CUDA Runtime").
 enum class Error : int {
@@ -97,5 +97,5 @@ void reset_device();
 // Waits for all launches; as in CUDA, it returns the error of a failed launch.
 Error synchronise();
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 #pragma GCC visibility pop

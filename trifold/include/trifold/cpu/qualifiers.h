@@ -43,7 +43,7 @@ inline thread_local dim3 blockDim{};
 inline thread_local dim3 gridDim{};
 inline constexpr int warpSize = 32;
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // Whether a kernel calls, for functions with a body for each side (trifold/build/device_code.py). g++ refuses a
 // constant that depends on it, at the constant's line; since this is a template, not earlier.
@@ -69,4 +69,4 @@ inline void require_launch_bounds(unsigned threads) {
     exceed_launch_bounds(threads);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

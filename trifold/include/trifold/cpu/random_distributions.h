@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // In (0, 1] from 32 bits, and in (0, 1) from 53.
 inline float uniform_of(uint32_t word) {
@@ -49,13 +49,13 @@ double2 normal_pair_double(State* state) {
   return normal_pair_of(words);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 // ---------------------------------------------------------------------------------------------------- uniform
 
 template <class State>
 float curand_uniform(State* state) {
-  return trifold::host::uniform_of(curand(state));
+  return trifold::cpu::uniform_of(curand(state));
 }
 inline float curand_uniform(curandStateMRG32k3a* state) {
   constexpr double scale = 2.3283065498378288e-10;  // less than 1 / m1, in cuRAND's digits
@@ -63,12 +63,12 @@ inline float curand_uniform(curandStateMRG32k3a* state) {
 }
 inline float4 curand_uniform4(curandStatePhilox4_32_10* state) {
   const uint4 words = curand4(state);
-  using trifold::host::uniform_of;
+  using trifold::cpu::uniform_of;
   return {uniform_of(words.x), uniform_of(words.y), uniform_of(words.z), uniform_of(words.w)};
 }
 inline double curand_uniform_double(curandStateXORWOW* state) {
   const unsigned x = curand(state), y = curand(state);
-  return trifold::host::uniform_of(x, y);
+  return trifold::cpu::uniform_of(x, y);
 }
 inline double curand_uniform_double(curandStatePhilox4_32_10* state) {
   return curand(state) * 0x1p-32 + 0x1p-32;  // of 32 bits, as in cuRAND
@@ -78,14 +78,14 @@ inline double curand_uniform_double(curandStateMRG32k3a* state) {
 }
 inline double2 curand_uniform2_double(curandStatePhilox4_32_10* state) {
   const uint4 words = curand4(state);
-  return {trifold::host::uniform_of(words.x, words.y), trifold::host::uniform_of(words.z, words.w)};
+  return {trifold::cpu::uniform_of(words.x, words.y), trifold::cpu::uniform_of(words.z, words.w)};
 }
 inline double4 curand_uniform4_double(curandStatePhilox4_32_10* state) {
   const double2 low = curand_uniform2_double(state), high = curand_uniform2_double(state);
   return {low.x, low.y, high.x, high.y};
 }
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 inline float2 normal_pair(curandStateMRG32k3a* state) {
   const float u = curand_uniform(state);
@@ -117,26 +117,26 @@ double first_of_doubles(State* state, Kept distribution, const Make& make) {
   return first_of(state->pair, state->pair.kept_double, distribution, state->pair.number_double, make);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 // ---------------------------------------------------------------------------------------------------- normal
 
 template <class State>
 float2 curand_normal2(State* state) {
-  return trifold::host::normal_pair(state);
+  return trifold::cpu::normal_pair(state);
 }
 template <class State>
 double2 curand_normal2_double(State* state) {
-  return trifold::host::normal_pair_double(state);
+  return trifold::cpu::normal_pair_double(state);
 }
 template <class State>
 float curand_normal(State* state) {
-  return trifold::host::first_of_floats(state, trifold::host::Kept::normal, [=] { return curand_normal2(state); });
+  return trifold::cpu::first_of_floats(state, trifold::cpu::Kept::normal, [=] { return curand_normal2(state); });
 }
 template <class State>
 double curand_normal_double(State* state) {
-  return trifold::host::first_of_doubles(state, trifold::host::Kept::normal,
-                                         [=] { return curand_normal2_double(state); });
+  return trifold::cpu::first_of_doubles(state, trifold::cpu::Kept::normal,
+                                        [=] { return curand_normal2_double(state); });
 }
 inline float4 curand_normal4(curandStatePhilox4_32_10* state) {
   const float2 low = curand_normal2(state), high = curand_normal2(state);
@@ -161,13 +161,13 @@ double2 curand_log_normal2_double(State* state, double mean, double deviation) {
 }
 template <class State>
 float curand_log_normal(State* state, float mean, float deviation) {
-  return trifold::host::first_of_floats(state, trifold::host::Kept::log_normal,
-                                        [=] { return curand_log_normal2(state, mean, deviation); });
+  return trifold::cpu::first_of_floats(state, trifold::cpu::Kept::log_normal,
+                                       [=] { return curand_log_normal2(state, mean, deviation); });
 }
 template <class State>
 double curand_log_normal_double(State* state, double mean, double deviation) {
-  return trifold::host::first_of_doubles(state, trifold::host::Kept::log_normal,
-                                         [=] { return curand_log_normal2_double(state, mean, deviation); });
+  return trifold::cpu::first_of_doubles(state, trifold::cpu::Kept::log_normal,
+                                        [=] { return curand_log_normal2_double(state, mean, deviation); });
 }
 inline float4 curand_log_normal4(curandStatePhilox4_32_10* state, float mean, float deviation) {
   const float2 low = curand_log_normal2(state, mean, deviation), high = curand_log_normal2(state, mean, deviation);
@@ -176,7 +176,7 @@ inline float4 curand_log_normal4(curandStatePhilox4_32_10* state, float mean, fl
 
 // ---------------------------------------------------------------------------------------------------- Poisson
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // Knuth, "The Art of Computer Programming", volume 2, 3.4.1: the number of factors until the product is below
 // exp(-mean).
@@ -201,12 +201,12 @@ unsigned poisson_by_rejection(State* state, double mean) {
   }
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 template <class State>
 unsigned curand_poisson(State* state, double mean) {
-  if (mean < 64) return trifold::host::poisson_by_products(state, static_cast<float>(mean));
-  if (mean <= 4000) return trifold::host::poisson_by_rejection(state, mean);
+  if (mean < 64) return trifold::cpu::poisson_by_products(state, static_cast<float>(mean));
+  if (mean <= 4000) return trifold::cpu::poisson_by_rejection(state, mean);
   return static_cast<unsigned>(std::sqrt(mean) * curand_normal_double(state) + mean + 0.5);
 }
 inline uint4 curand_poisson4(curandStatePhilox4_32_10* state, double mean) {

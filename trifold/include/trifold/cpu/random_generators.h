@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #pragma GCC visibility push(default)
-namespace trifold::host {
+namespace trifold::cpu {
 
 using XorwowBits = std::array<uint32_t, 5>;
 // A step of XORWOW without its counter.
@@ -36,23 +36,23 @@ struct KeptNumbers {
   double number_double = 0;
 };
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 #pragma GCC visibility pop
 
 struct curandStateXORWOW {
   unsigned d;
-  trifold::host::XorwowBits v;
-  trifold::host::KeptNumbers pair;
+  trifold::cpu::XorwowBits v;
+  trifold::cpu::KeptNumbers pair;
 };
 struct curandStatePhilox4_32_10 {
   trifold::PhiloxWords counter, output;
   trifold::PhiloxKey key;
   unsigned used;  // words of `output` that were used
-  trifold::host::KeptNumbers pair;
+  trifold::cpu::KeptNumbers pair;
 };
 struct curandStateMRG32k3a {
-  trifold::host::MrgState words;
-  trifold::host::KeptNumbers pair;
+  trifold::cpu::MrgState words;
+  trifold::cpu::KeptNumbers pair;
 };
 using curandStateXORWOW_t = curandStateXORWOW;
 using curandState_t = curandStateXORWOW;
@@ -63,17 +63,17 @@ using curandStateMRG32k3a_t = curandStateMRG32k3a;
 // ---------------------------------------------------------------------------------------------------- XORWOW
 
 inline unsigned curand(curandStateXORWOW* state) {
-  trifold::host::xorwow_step(state->v);
+  trifold::cpu::xorwow_step(state->v);
   state->d += 362437;
   return state->v[4] + state->d;
 }
 inline void skipahead(unsigned long long n, curandStateXORWOW* state) {
-  state->v = trifold::host::skip_xorwow(state->v, n, 0);
+  state->v = trifold::cpu::skip_xorwow(state->v, n, 0);
   state->d += 362437 * static_cast<unsigned>(n);
 }
 // The counter is the same after 2^67 steps.
 inline void skipahead_sequence(unsigned long long n, curandStateXORWOW* state) {
-  state->v = trifold::host::skip_xorwow(state->v, n, 67);
+  state->v = trifold::cpu::skip_xorwow(state->v, n, 67);
 }
 inline void curand_init(unsigned long long seed, unsigned long long subsequence, unsigned long long offset,
                         curandStateXORWOW* state) {
@@ -89,7 +89,7 @@ inline void curand_init(unsigned long long seed, unsigned long long subsequence,
 
 // ---------------------------------------------------------------------------------------------------- Philox
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // Adds to the counter's lower half, with a carry into the upper one; or to its upper half only.
 inline void count_on(curandStatePhilox4_32_10& state, uint64_t n, bool upper_half) {
@@ -104,12 +104,12 @@ inline void count_on(curandStatePhilox4_32_10& state, uint64_t n, bool upper_hal
   state.output = philox4x32_10(state.counter, state.key);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 inline unsigned curand(curandStatePhilox4_32_10* state) {
   const unsigned word = state->output.word[state->used++];
   if (state->used == 4) {
-    trifold::host::count_on(*state, 1, false);
+    trifold::cpu::count_on(*state, 1, false);
     state->used = 0;
   }
   return word;
@@ -122,10 +122,10 @@ inline uint4 curand4(curandStatePhilox4_32_10* state) {
 inline void skipahead(unsigned long long n, curandStatePhilox4_32_10* state) {
   const unsigned used = state->used + static_cast<unsigned>(n % 4);
   state->used = used % 4;
-  trifold::host::count_on(*state, n / 4 + used / 4, false);
+  trifold::cpu::count_on(*state, n / 4 + used / 4, false);
 }
 inline void skipahead_sequence(unsigned long long n, curandStatePhilox4_32_10* state) {
-  trifold::host::count_on(*state, n, true);
+  trifold::cpu::count_on(*state, n, true);
 }
 inline void curand_init(unsigned long long seed, unsigned long long subsequence, unsigned long long offset,
                         curandStatePhilox4_32_10* state) {
@@ -138,7 +138,7 @@ inline void curand_init(unsigned long long seed, unsigned long long subsequence,
 
 // From 1 to the first modulus.
 inline double curand_MRG32k3a(curandStateMRG32k3a* state) {
-  const auto [m1, m2] = trifold::host::mrg_moduli;
+  const auto [m1, m2] = trifold::cpu::mrg_moduli;
   auto& [s1, s2] = state->words;
   const uint64_t p1 = (uint64_t{1403580} * s1[1] + uint64_t{810728} * (m1 - s1[0])) % m1;
   const uint64_t p2 = (uint64_t{527612} * s2[2] + uint64_t{1370589} * (m2 - s2[0])) % m2;
@@ -151,13 +151,13 @@ inline unsigned curand(curandStateMRG32k3a* state) {
   return static_cast<unsigned>(curand_MRG32k3a(state) * scale);
 }
 inline void skipahead(unsigned long long n, curandStateMRG32k3a* state) {
-  state->words = trifold::host::skip_mrg(state->words, n, 0);
+  state->words = trifold::cpu::skip_mrg(state->words, n, 0);
 }
 inline void skipahead_subsequence(unsigned long long n, curandStateMRG32k3a* state) {
-  state->words = trifold::host::skip_mrg(state->words, n, 76);
+  state->words = trifold::cpu::skip_mrg(state->words, n, 76);
 }
 inline void skipahead_sequence(unsigned long long n, curandStateMRG32k3a* state) {
-  state->words = trifold::host::skip_mrg(state->words, n, 127);
+  state->words = trifold::cpu::skip_mrg(state->words, n, 127);
 }
 inline void curand_init(unsigned long long seed, unsigned long long subsequence, unsigned long long offset,
                         curandStateMRG32k3a* state) {
@@ -166,7 +166,7 @@ inline void curand_init(unsigned long long seed, unsigned long long subsequence,
   const auto started = [&](uint64_t factor, uint32_t modulus) {
     return static_cast<uint32_t>((seed == 0 ? 1 : factor) * 12345 % modulus);
   };
-  const auto [m1, m2] = trifold::host::mrg_moduli;
+  const auto [m1, m2] = trifold::cpu::mrg_moduli;
   *state = {{{started(low, m1), started(high, m1), started(low, m1)},
              {started(high, m2), started(low, m2), started(high, m2)}},
             {}};

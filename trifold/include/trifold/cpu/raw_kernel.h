@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // The name of an element type: "float32" for float; empty: not a type of array elements.
 template <class T>
@@ -88,4 +88,4 @@ const char* launch_raw(void (*)(P...), const char* name, const char* parameters,
   return message.c_str();
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -10,7 +10,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 enum class Rounding { nearest = FE_TONEAREST, zero = FE_TOWARDZERO, up = FE_UPWARD, down = FE_DOWNWARD };
 
@@ -82,32 +82,32 @@ inline Integer to_integer(Float x, Rounding mode) {
   return static_cast<Integer>(whole);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 // The names are derived from the operation and the mode: only macros can define them.
-#define TRIFOLD_MODES(define, ...)                                                                                   \
-  define(_rn, trifold::host::Rounding::nearest, __VA_ARGS__) define(_rz, trifold::host::Rounding::zero, __VA_ARGS__) \
-      define(_ru, trifold::host::Rounding::up, __VA_ARGS__) define(_rd, trifold::host::Rounding::down, __VA_ARGS__)
+#define TRIFOLD_MODES(define, ...)                                                                                 \
+  define(_rn, trifold::cpu::Rounding::nearest, __VA_ARGS__) define(_rz, trifold::cpu::Rounding::zero, __VA_ARGS__) \
+      define(_ru, trifold::cpu::Rounding::up, __VA_ARGS__) define(_rd, trifold::cpu::Rounding::down, __VA_ARGS__)
 
-#define TRIFOLD_UNARY(suffix, mode, name, T, expression)                       \
-  inline T name##suffix(T a) {                                                 \
-    return trifold::host::in_mode<T>(mode, [](T a) { return expression; }, a); \
+#define TRIFOLD_UNARY(suffix, mode, name, T, expression)                      \
+  inline T name##suffix(T a) {                                                \
+    return trifold::cpu::in_mode<T>(mode, [](T a) { return expression; }, a); \
   }
-#define TRIFOLD_BINARY(suffix, mode, name, T, expression)                              \
-  inline T name##suffix(T a, T b) {                                                    \
-    return trifold::host::in_mode<T>(mode, [](T a, T b) { return expression; }, a, b); \
+#define TRIFOLD_BINARY(suffix, mode, name, T, expression)                             \
+  inline T name##suffix(T a, T b) {                                                   \
+    return trifold::cpu::in_mode<T>(mode, [](T a, T b) { return expression; }, a, b); \
   }
-#define TRIFOLD_TERNARY(suffix, mode, name, T, expression)                                     \
-  inline T name##suffix(T a, T b, T c) {                                                       \
-    return trifold::host::in_mode<T>(mode, [](T a, T b, T c) { return expression; }, a, b, c); \
+#define TRIFOLD_TERNARY(suffix, mode, name, T, expression)                                    \
+  inline T name##suffix(T a, T b, T c) {                                                      \
+    return trifold::cpu::in_mode<T>(mode, [](T a, T b, T c) { return expression; }, a, b, c); \
   }
-#define TRIFOLD_TO_FLOAT(suffix, mode, name, To, From)                                     \
-  inline To name##suffix(From x) {                                                         \
-    return trifold::host::in_mode<To>(mode, [](From x) { return static_cast<To>(x); }, x); \
+#define TRIFOLD_TO_FLOAT(suffix, mode, name, To, From)                                    \
+  inline To name##suffix(From x) {                                                        \
+    return trifold::cpu::in_mode<To>(mode, [](From x) { return static_cast<To>(x); }, x); \
   }
 #define TRIFOLD_TO_INTEGER(suffix, mode, name, To, From) \
   inline To name##suffix(From x) {                       \
-    return trifold::host::to_integer<To>(x, mode);       \
+    return trifold::cpu::to_integer<To>(x, mode);        \
   }
 
 TRIFOLD_MODES(TRIFOLD_BINARY, __fadd, float, a + b)

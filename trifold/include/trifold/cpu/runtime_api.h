@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // A variable of the program, whose address shows where the program is loaded.
 inline const bool program_began = (begin_program(&program_began), true);
@@ -26,35 +26,34 @@ inline cudaError_t check(bool right) {
   return to_cuda(set_error(right ? Error::success : Error::invalid_value));
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 // ---------------------------------------------------------------------------------------------------- memory
 
 template <class T>
-cudaError_t cudaMalloc(T** pointer, size_t bytes, trifold::host::Line line = {}) {
-  using namespace trifold::host;
+cudaError_t cudaMalloc(T** pointer, size_t bytes, trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   if (const cudaError_t error = require_no_capture(line); error != cudaSuccess) return error;
   return to_cuda(allocate(reinterpret_cast<void**>(pointer), bytes, MemoryKind::device, line));
 }
 template <class T>
-cudaError_t cudaMallocPitch(T** pointer, size_t* pitch, size_t width, size_t height, trifold::host::Line line = {}) {
+cudaError_t cudaMallocPitch(T** pointer, size_t* pitch, size_t width, size_t height, trifold::cpu::Line line = {}) {
   constexpr size_t alignment = 512;  // of the rows, as on current devices
   *pitch = (width + alignment - 1) / alignment * alignment;
   return cudaMalloc(pointer, *pitch * height, line);
 }
 template <class T>
-cudaError_t cudaMallocManaged(T** pointer, size_t bytes, unsigned = cudaMemAttachGlobal,
-                              trifold::host::Line line = {}) {
-  using namespace trifold::host;
+cudaError_t cudaMallocManaged(T** pointer, size_t bytes, unsigned = cudaMemAttachGlobal, trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   return to_cuda(allocate(reinterpret_cast<void**>(pointer), bytes, MemoryKind::managed, line));
 }
 template <class T>
-cudaError_t cudaMallocHost(T** pointer, size_t bytes, unsigned = cudaHostAllocDefault, trifold::host::Line line = {}) {
-  using namespace trifold::host;
+cudaError_t cudaMallocHost(T** pointer, size_t bytes, unsigned = cudaHostAllocDefault, trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   return to_cuda(allocate(reinterpret_cast<void**>(pointer), bytes, MemoryKind::pinned, line));
 }
 template <class T>
-cudaError_t cudaHostAlloc(T** pointer, size_t bytes, unsigned flags, trifold::host::Line line = {}) {
+cudaError_t cudaHostAlloc(T** pointer, size_t bytes, unsigned flags, trifold::cpu::Line line = {}) {
   return cudaMallocHost(pointer, bytes, flags, line);
 }
 template <class T>
@@ -62,18 +61,18 @@ cudaError_t cudaHostGetDevicePointer(T** device, void* host, unsigned) {
   *device = static_cast<T*>(host);
   return cudaSuccess;
 }
-inline cudaError_t cudaFree(void* pointer, trifold::host::Line line = {}) {
-  return trifold::host::to_cuda(trifold::host::release(pointer, trifold::host::MemoryKind::device, line));
+inline cudaError_t cudaFree(void* pointer, trifold::cpu::Line line = {}) {
+  return trifold::cpu::to_cuda(trifold::cpu::release(pointer, trifold::cpu::MemoryKind::device, line));
 }
-inline cudaError_t cudaFreeHost(void* pointer, trifold::host::Line line = {}) {
-  return trifold::host::to_cuda(trifold::host::release(pointer, trifold::host::MemoryKind::pinned, line));
+inline cudaError_t cudaFreeHost(void* pointer, trifold::cpu::Line line = {}) {
+  return trifold::cpu::to_cuda(trifold::cpu::release(pointer, trifold::cpu::MemoryKind::pinned, line));
 }
 inline cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
-  trifold::host::memory_info(*free_bytes, *total_bytes);
+  trifold::cpu::memory_info(*free_bytes, *total_bytes);
   return cudaSuccess;
 }
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // For all copies, in a stream or not, since earlier launches have ended.
 inline cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, const Rectangle& shape, cudaMemcpyKind kind,
@@ -92,77 +91,77 @@ cudaError_t copy_variable(const T& symbol, size_t offset, void* other, size_t by
   return to_cuda(copy_symbol(variable, sizeof symbol, offset, other, bytes, to_variable, line));
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 inline cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                                size_t height, cudaMemcpyKind kind, trifold::host::Line line = {}) {
-  if (const cudaError_t error = trifold::host::require_no_capture(line); error != cudaSuccess) return error;
-  return trifold::host::copy_rows(to, to_pitch, from, {from_pitch, width, height}, kind, line);
+                                size_t height, cudaMemcpyKind kind, trifold::cpu::Line line = {}) {
+  if (const cudaError_t error = trifold::cpu::require_no_capture(line); error != cudaSuccess) return error;
+  return trifold::cpu::copy_rows(to, to_pitch, from, {from_pitch, width, height}, kind, line);
 }
 inline cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                                      size_t height, cudaMemcpyKind kind, cudaStream_t stream = nullptr,
-                                     trifold::host::Line line = {}) {
-  return trifold::host::enqueue(stream, cudaGraphNodeTypeMemcpy, line, [=] {
-    return trifold::host::copy_rows(to, to_pitch, from, {from_pitch, width, height}, kind, line);
+                                     trifold::cpu::Line line = {}) {
+  return trifold::cpu::enqueue(stream, cudaGraphNodeTypeMemcpy, line, [=] {
+    return trifold::cpu::copy_rows(to, to_pitch, from, {from_pitch, width, height}, kind, line);
   });
 }
 inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                              trifold::host::Line line = {}) {
+                              trifold::cpu::Line line = {}) {
   return cudaMemcpy2D(to, bytes, from, bytes, bytes, 1, kind, line);
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                                   cudaStream_t stream = nullptr, trifold::host::Line line = {}) {
+                                   cudaStream_t stream = nullptr, trifold::cpu::Line line = {}) {
   return cudaMemcpy2DAsync(to, bytes, from, bytes, bytes, 1, kind, stream, line);
 }
 inline cudaError_t cudaMemset2DAsync(void* pointer, size_t pitch, int value, size_t width, size_t height,
-                                     cudaStream_t stream = nullptr, trifold::host::Line line = {}) {
-  return trifold::host::enqueue(stream, cudaGraphNodeTypeMemset, line,
-                                [=] { return trifold::host::fill_rows(pointer, value, {pitch, width, height}, line); });
+                                     cudaStream_t stream = nullptr, trifold::cpu::Line line = {}) {
+  return trifold::cpu::enqueue(stream, cudaGraphNodeTypeMemset, line,
+                               [=] { return trifold::cpu::fill_rows(pointer, value, {pitch, width, height}, line); });
 }
 inline cudaError_t cudaMemset2D(void* pointer, size_t pitch, int value, size_t width, size_t height,
-                                trifold::host::Line line = {}) {
+                                trifold::cpu::Line line = {}) {
   return cudaMemset2DAsync(pointer, pitch, value, width, height, nullptr, line);
 }
-inline cudaError_t cudaMemset(void* pointer, int value, size_t bytes, trifold::host::Line line = {}) {
+inline cudaError_t cudaMemset(void* pointer, int value, size_t bytes, trifold::cpu::Line line = {}) {
   return cudaMemset2D(pointer, bytes, value, bytes, 1, line);
 }
 inline cudaError_t cudaMemsetAsync(void* pointer, int value, size_t bytes, cudaStream_t stream = nullptr,
-                                   trifold::host::Line line = {}) {
+                                   trifold::cpu::Line line = {}) {
   return cudaMemset2DAsync(pointer, bytes, value, bytes, 1, stream, line);
 }
 
 template <class T>
 cudaError_t cudaMemcpyToSymbolAsync(const T& symbol, const void* from, size_t bytes, size_t offset = 0,
                                     cudaMemcpyKind = cudaMemcpyHostToDevice, cudaStream_t stream = nullptr,
-                                    trifold::host::Line line = {}) {
-  return trifold::host::enqueue(stream, cudaGraphNodeTypeMemcpy, line, [=, &symbol] {
-    return trifold::host::copy_variable(symbol, offset, const_cast<void*>(from), bytes, true, line);
+                                    trifold::cpu::Line line = {}) {
+  return trifold::cpu::enqueue(stream, cudaGraphNodeTypeMemcpy, line, [=, &symbol] {
+    return trifold::cpu::copy_variable(symbol, offset, const_cast<void*>(from), bytes, true, line);
   });
 }
 template <class T>
 cudaError_t cudaMemcpyFromSymbolAsync(void* to, const T& symbol, size_t bytes, size_t offset = 0,
                                       cudaMemcpyKind = cudaMemcpyDeviceToHost, cudaStream_t stream = nullptr,
-                                      trifold::host::Line line = {}) {
-  return trifold::host::enqueue(stream, cudaGraphNodeTypeMemcpy, line, [=, &symbol] {
-    return trifold::host::copy_variable(symbol, offset, to, bytes, false, line);
+                                      trifold::cpu::Line line = {}) {
+  return trifold::cpu::enqueue(stream, cudaGraphNodeTypeMemcpy, line, [=, &symbol] {
+    return trifold::cpu::copy_variable(symbol, offset, to, bytes, false, line);
   });
 }
 template <class T>
 cudaError_t cudaMemcpyToSymbol(const T& symbol, const void* from, size_t bytes, size_t offset = 0,
-                               cudaMemcpyKind kind = cudaMemcpyHostToDevice, trifold::host::Line line = {}) {
-  if (const cudaError_t error = trifold::host::require_no_capture(line); error != cudaSuccess) return error;
+                               cudaMemcpyKind kind = cudaMemcpyHostToDevice, trifold::cpu::Line line = {}) {
+  if (const cudaError_t error = trifold::cpu::require_no_capture(line); error != cudaSuccess) return error;
   return cudaMemcpyToSymbolAsync(symbol, from, bytes, offset, kind, nullptr, line);
 }
 template <class T>
 cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, size_t bytes, size_t offset = 0,
-                                 cudaMemcpyKind kind = cudaMemcpyDeviceToHost, trifold::host::Line line = {}) {
-  if (const cudaError_t error = trifold::host::require_no_capture(line); error != cudaSuccess) return error;
+                                 cudaMemcpyKind kind = cudaMemcpyDeviceToHost, trifold::cpu::Line line = {}) {
+  if (const cudaError_t error = trifold::cpu::require_no_capture(line); error != cudaSuccess) return error;
   return cudaMemcpyFromSymbolAsync(to, symbol, bytes, offset, kind, nullptr, line);
 }
 template <class T>
 cudaError_t cudaGetSymbolAddress(void** address, const T& symbol) {
   *address = const_cast<void*>(static_cast<const volatile void*>(&symbol));
-  trifold::host::note_symbol(*address, sizeof symbol);
+  trifold::cpu::note_symbol(*address, sizeof symbol);
   return cudaSuccess;
 }
 template <class T, class Symbol>
@@ -175,12 +174,12 @@ cudaError_t cudaGetSymbolSize(size_t* bytes, const T& symbol) {
   return cudaSuccess;
 }
 inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
-  auto kind = trifold::host::MemoryKind::device;
-  const bool found = trifold::host::find_memory(pointer, kind);
+  auto kind = trifold::cpu::MemoryKind::device;
+  const bool found = trifold::cpu::find_memory(pointer, kind);
   constexpr cudaMemoryType types[] = {cudaMemoryTypeDevice, cudaMemoryTypeManaged, cudaMemoryTypeHost};
   void* const address = const_cast<void*>(pointer);
   *attributes = {found ? types[static_cast<int>(kind)] : cudaMemoryTypeUnregistered, 0, found ? address : nullptr,
-                 kind == trifold::host::MemoryKind::device && found ? nullptr : address};
+                 kind == trifold::cpu::MemoryKind::device && found ? nullptr : address};
   return cudaSuccess;
 }
 // The memory remains the program's own.
@@ -194,26 +193,26 @@ inline cudaError_t cudaHostUnregister(void*) {
 // ---------------------------------------------------------------------------------------------------- errors
 
 inline cudaError_t cudaGetLastError() {
-  return trifold::host::to_cuda(trifold::host::last_error(true));
+  return trifold::cpu::to_cuda(trifold::cpu::last_error(true));
 }
 inline cudaError_t cudaPeekAtLastError() {
-  return trifold::host::to_cuda(trifold::host::last_error(false));
+  return trifold::cpu::to_cuda(trifold::cpu::last_error(false));
 }
 inline const char* cudaGetErrorName(cudaError_t error) {
-  return trifold::host::text_of(error).name;
+  return trifold::cpu::text_of(error).name;
 }
 inline const char* cudaGetErrorString(cudaError_t error) {
-  return trifold::host::text_of(error).says;
+  return trifold::cpu::text_of(error).says;
 }
 
 // ---------------------------------------------------------------------------------------------------- the device
 
-inline cudaError_t cudaDeviceSynchronize(trifold::host::Line line = {}) {
-  if (const cudaError_t error = trifold::host::require_no_capture(line); error != cudaSuccess) return error;
-  return trifold::host::to_cuda(trifold::host::synchronise());
+inline cudaError_t cudaDeviceSynchronize(trifold::cpu::Line line = {}) {
+  if (const cudaError_t error = trifold::cpu::require_no_capture(line); error != cudaSuccess) return error;
+  return trifold::cpu::to_cuda(trifold::cpu::synchronise());
 }
 inline cudaError_t cudaDeviceReset() {
-  trifold::host::reset_device();
+  trifold::cpu::reset_device();
   return cudaSuccess;
 }
 inline cudaError_t cudaGetDeviceCount(int* count) {
@@ -225,7 +224,7 @@ inline cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 inline cudaError_t cudaSetDevice(int device) {
-  using namespace trifold::host;
+  using namespace trifold::cpu;
   return to_cuda(set_error(device == 0 ? Error::success : Error::invalid_device));
 }
 inline cudaError_t cudaSetDeviceFlags(unsigned) {
@@ -234,8 +233,8 @@ inline cudaError_t cudaSetDeviceFlags(unsigned) {
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   size_t free_bytes = 0;
-  trifold::host::memory_info(free_bytes, properties->totalGlobalMem);
-  const trifold::host::DeviceShape shape = trifold::host::device_shape();
+  trifold::cpu::memory_info(free_bytes, properties->totalGlobalMem);
+  const trifold::cpu::DeviceShape shape = trifold::cpu::device_shape();
   properties->major = shape.major;
   properties->minor = shape.minor;
   properties->multiProcessorCount = shape.multiprocessors;
@@ -284,7 +283,7 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
     case cudaDevAttrMemoryPoolsSupported: *value = 0; break;
     case cudaDevAttrComputeCapabilityMajor: *value = properties.major; break;
     case cudaDevAttrComputeCapabilityMinor: *value = properties.minor; break;
-    default: return trifold::host::check(false);
+    default: return trifold::cpu::check(false);
   }
   return cudaSetDevice(device);
 }
@@ -302,14 +301,14 @@ inline cudaError_t cudaDeviceGetPCIBusId(char* name, int size, int device) {
   return cudaSetDevice(device);
 }
 inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) {
-  using namespace trifold::host;
+  using namespace trifold::cpu;
   return to_cuda(set_error(Error::invalid_device));
 }
 inline cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes,
-                                       cudaStream_t stream = nullptr, trifold::host::Line line = {}) {
+                                       cudaStream_t stream = nullptr, trifold::cpu::Line line = {}) {
   return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream, line);
 }
-inline cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t bytes, trifold::host::Line line = {}) {
+inline cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t bytes, trifold::cpu::Line line = {}) {
   return cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToDevice, line);
 }
 inline cudaError_t cudaDriverGetVersion(int* version) {

@@ -28,7 +28,7 @@ struct CUgraphExec_st {
 };
 using cudaGraphExec_t = CUgraphExec_st*;
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // A kernel with the types of its parameters, which determine the number of arguments. Trivial like the void* that it
 // replaces, since programs zero-initialise the struct that contains it.
@@ -64,10 +64,10 @@ class KernelFunction {
   Bind bind_;
 };
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 struct cudaKernelNodeParams {
-  trifold::host::KernelFunction func;
+  trifold::cpu::KernelFunction func;
   dim3 gridDim, blockDim;
   unsigned sharedMemBytes;
   void** kernelParams;
@@ -84,7 +84,7 @@ struct cudaHostNodeParams {
   void* userData;
 };
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 inline Work work_of(const cudaKernelNodeParams& kernel, Line line) {
   const cudaLaunchConfig_t launch{kernel.gridDim, kernel.blockDim, kernel.sharedMemBytes, nullptr, nullptr, 0};
@@ -154,13 +154,13 @@ class GraphWork {
   cudaGraph_t graph_;
 };
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 // ---------------------------------------------------------------------------------------------------- capture
 
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode,
-                                          trifold::host::Line line = {}) {
-  using namespace trifold::host;
+                                          trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   if (!is_own(stream))
     return to_cuda(refuse_call("cudaStreamBeginCapture of the default stream: create one",
                                static_cast<Error>(cudaErrorStreamCaptureUnsupported), line));
@@ -170,8 +170,8 @@ inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCapture
   begin_capture(stream, stream->blocking, mode);
   return cudaSuccess;
 }
-inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph, trifold::host::Line line = {}) {
-  using namespace trifold::host;
+inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph, trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   *graph = nullptr;
   switch (end_capture(stream, graph)) {
     case CaptureEnd::done: return cudaSuccess;
@@ -189,8 +189,8 @@ inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph,
                   static_cast<Error>(cudaErrorStreamCaptureUnjoined), line));
 }
 inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  const bool own = trifold::host::is_own(stream);
-  *status = own ? static_cast<cudaStreamCaptureStatus>(trifold::host::is_captured(static_cast<const void*>(stream)))
+  const bool own = trifold::cpu::is_own(stream);
+  *status = own ? static_cast<cudaStreamCaptureStatus>(trifold::cpu::is_captured(static_cast<const void*>(stream)))
                 : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
@@ -198,34 +198,34 @@ inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureS
 // ---------------------------------------------------------------------------------------------------- graphs
 
 inline cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned) {
-  *graph = trifold::host::make_graph();
+  *graph = trifold::cpu::make_graph();
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  trifold::host::delete_graph(graph);
+  trifold::cpu::delete_graph(graph);
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
-  *clone = trifold::host::copy_graph(graph);
+  *clone = trifold::cpu::copy_graph(graph);
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphNodeFindInClone(cudaGraphNode_t* node, cudaGraphNode_t original, cudaGraph_t clone) {
-  *node = trifold::host::copy_of_node(clone, original);
-  return trifold::host::check(*node != nullptr);
+  *node = trifold::cpu::copy_of_node(clone, original);
+  return trifold::cpu::check(*node != nullptr);
 }
 inline cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
-  return trifold::host::give_nodes(graph, false, nodes, count);
+  return trifold::cpu::give_nodes(graph, false, nodes, count);
 }
 inline cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
-  return trifold::host::give_nodes(graph, true, nodes, count);
+  return trifold::cpu::give_nodes(graph, true, nodes, count);
 }
 inline cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
-  *type = static_cast<cudaGraphNodeType>(trifold::host::type_of_node(node));
+  *type = static_cast<cudaGraphNodeType>(trifold::cpu::type_of_node(node));
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
                                             size_t count) {
-  for (size_t i = 0; i < count; ++i) trifold::host::add_dependency(from[i], to[i]);
+  for (size_t i = 0; i < count; ++i) trifold::cpu::add_dependency(from[i], to[i]);
   return cudaSuccess;
 }
 // CUDA 13's form; edges have no data here.
@@ -236,47 +236,46 @@ inline cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNo
 
 inline cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
                                           size_t count, const cudaKernelNodeParams* kernel,
-                                          trifold::host::Line line = {}) {
-  using namespace trifold::host;
+                                          trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   return add_node(node, graph, after, count, cudaGraphNodeTypeKernel, work_of(*kernel, line));
 }
 inline cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
-                                          size_t count, const cudaMemcpy3DParms* copied,
-                                          trifold::host::Line line = {}) {
-  using namespace trifold::host;
+                                          size_t count, const cudaMemcpy3DParms* copied, trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   return add_node(node, graph, after, count, cudaGraphNodeTypeMemcpy, work_of(*copied, line));
 }
 inline cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
                                             size_t count, void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                                            trifold::host::Line line = {}) {
-  using namespace trifold::host;
+                                            trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   return add_node(node, graph, after, count, cudaGraphNodeTypeMemcpy, copying(to, from, bytes, kind, line));
 }
 inline cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
-                                          size_t count, const cudaMemsetParams* filled, trifold::host::Line line = {}) {
-  using namespace trifold::host;
+                                          size_t count, const cudaMemsetParams* filled, trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   return add_node(node, graph, after, count, cudaGraphNodeTypeMemset, work_of(*filled, line));
 }
 inline cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
-                                        size_t count, const cudaHostNodeParams* called, trifold::host::Line line = {}) {
-  using namespace trifold::host;
+                                        size_t count, const cudaHostNodeParams* called, trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   return add_node(node, graph, after, count, cudaGraphNodeTypeHost, work_of(*called, line));
 }
 inline cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
                                          size_t count) {
-  return trifold::host::add_node(node, graph, after, count, cudaGraphNodeTypeEmpty, [] { return cudaSuccess; });
+  return trifold::cpu::add_node(node, graph, after, count, cudaGraphNodeTypeEmpty, [] { return cudaSuccess; });
 }
 // The child is copied.
 inline cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
                                               size_t count, cudaGraph_t child) {
-  return trifold::host::add_node(node, graph, after, count, cudaGraphNodeTypeGraph, trifold::host::GraphWork(child));
+  return trifold::cpu::add_node(node, graph, after, count, cudaGraphNodeTypeGraph, trifold::cpu::GraphWork(child));
 }
 
 // ---------------------------------------------------------------------------------------------------- execution
 
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long = 0,
-                                        trifold::host::Line line = {}) {
-  using namespace trifold::host;
+                                        trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   *exec = nullptr;
   if (graph == nullptr) return check(false);
   if (is_circular(graph))
@@ -287,61 +286,61 @@ inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph
 }
 // The form before CUDA 12.
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, cudaGraphNode_t*, char*, size_t,
-                                        trifold::host::Line line = {}) {
+                                        trifold::cpu::Line line = {}) {
   return cudaGraphInstantiate(exec, graph, 0, line);
 }
 inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long = 0,
-                                                 trifold::host::Line line = {}) {
+                                                 trifold::cpu::Line line = {}) {
   return cudaGraphInstantiate(exec, graph, 0, line);
 }
 inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  if (exec != nullptr) trifold::host::delete_graph(exec->graph);
+  if (exec != nullptr) trifold::cpu::delete_graph(exec->graph);
   delete exec;
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t) {
-  return trifold::host::check(exec != nullptr);
+  return trifold::cpu::check(exec != nullptr);
 }
 // In a captured stream, the graph becomes a node of the captured one.
-inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream, trifold::host::Line line = {}) {
-  if (exec == nullptr) return trifold::host::check(false);
-  const auto run = [=] { return trifold::host::run_graph(exec->graph); };
-  if (!trifold::host::is_captured(stream)) return trifold::host::enqueue(stream, cudaGraphNodeTypeGraph, line, run);
-  trifold::host::record_work(stream, cudaGraphNodeTypeGraph, trifold::host::GraphWork(exec->graph));
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream, trifold::cpu::Line line = {}) {
+  if (exec == nullptr) return trifold::cpu::check(false);
+  const auto run = [=] { return trifold::cpu::run_graph(exec->graph); };
+  if (!trifold::cpu::is_captured(stream)) return trifold::cpu::enqueue(stream, cudaGraphNodeTypeGraph, line, run);
+  trifold::cpu::record_work(stream, cudaGraphNodeTypeGraph, trifold::cpu::GraphWork(exec->graph));
   return cudaSuccess;
 }
 
 inline cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                                    const cudaKernelNodeParams* kernel, trifold::host::Line line = {}) {
-  return trifold::host::replace_work(exec, node, trifold::host::work_of(*kernel, line));
+                                                    const cudaKernelNodeParams* kernel, trifold::cpu::Line line = {}) {
+  return trifold::cpu::replace_work(exec, node, trifold::cpu::work_of(*kernel, line));
 }
 inline cudaError_t cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                                    const cudaMemcpy3DParms* copied, trifold::host::Line line = {}) {
-  return trifold::host::replace_work(exec, node, trifold::host::work_of(*copied, line));
+                                                    const cudaMemcpy3DParms* copied, trifold::cpu::Line line = {}) {
+  return trifold::cpu::replace_work(exec, node, trifold::cpu::work_of(*copied, line));
 }
 inline cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, cudaGraphNode_t node, void* to,
                                                       const void* from, size_t bytes, cudaMemcpyKind kind,
-                                                      trifold::host::Line line = {}) {
-  return trifold::host::replace_work(exec, node, trifold::host::copying(to, from, bytes, kind, line));
+                                                      trifold::cpu::Line line = {}) {
+  return trifold::cpu::replace_work(exec, node, trifold::cpu::copying(to, from, bytes, kind, line));
 }
 inline cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                                    const cudaMemsetParams* filled, trifold::host::Line line = {}) {
-  return trifold::host::replace_work(exec, node, trifold::host::work_of(*filled, line));
+                                                    const cudaMemsetParams* filled, trifold::cpu::Line line = {}) {
+  return trifold::cpu::replace_work(exec, node, trifold::cpu::work_of(*filled, line));
 }
 inline cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                                  const cudaHostNodeParams* called, trifold::host::Line line = {}) {
-  return trifold::host::replace_work(exec, node, trifold::host::work_of(*called, line));
+                                                  const cudaHostNodeParams* called, trifold::cpu::Line line = {}) {
+  return trifold::cpu::replace_work(exec, node, trifold::cpu::work_of(*called, line));
 }
 inline cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* kernel,
-                                                trifold::host::Line line = {}) {
-  const trifold::host::Work work = trifold::host::work_of(*kernel, line);
+                                                trifold::cpu::Line line = {}) {
+  const trifold::cpu::Work work = trifold::cpu::work_of(*kernel, line);
   if (!work) return cudaErrorNotSupported;
-  trifold::host::set_work(node, work);
+  trifold::cpu::set_work(node, work);
   return cudaSuccess;
 }
 // Replaces the work by that of a graph of the same shape.
 inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* result) {
-  using namespace trifold::host;
+  using namespace trifold::cpu;
   *result = {cudaGraphExecUpdateSuccess, nullptr, nullptr};
   if (const cudaGraphNode_t node = node_of_other_type(exec->graph, graph))
     *result = {cudaGraphExecUpdateErrorNodeTypeChanged, node, nullptr};

@@ -5,7 +5,7 @@
 
 #include <trifold/cpu/runtime_api.h>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // A launch's configuration, and the line of the call to which it is passed.
 struct ConfigurationAt {
@@ -80,13 +80,13 @@ cudaError_t launch_by_addresses(const Kernel& kernel, void (*function)(Params...
   }(std::index_sequence_for<Params...>{});
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 // ---------------------------------------------------------------------------------------------------- attributes
 
 template <class T>
-cudaError_t cudaFuncSetAttribute(T* kernel, cudaFuncAttribute attribute, int value, trifold::host::Line line = {}) {
-  using namespace trifold::host;
+cudaError_t cudaFuncSetAttribute(T* kernel, cudaFuncAttribute attribute, int value, trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   switch (attribute) {
     case cudaFuncAttributeNonPortableClusterSizeAllowed:
       allow_large_clusters(reinterpret_cast<const void*>(kernel), value != 0);
@@ -106,7 +106,7 @@ cudaError_t cudaFuncSetAttribute(T* kernel, cudaFuncAttribute attribute, int val
 // The CPU's registers differ from a GPU's.
 template <class T>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, T* kernel) {
-  using namespace trifold::host;
+  using namespace trifold::cpu;
   cudaDeviceProp device;
   cudaGetDeviceProperties(&device, 0);
   const FunctionShape shape = function_shape(reinterpret_cast<const void*>(kernel));
@@ -125,7 +125,7 @@ template <class T>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, T*, int block_size, size_t shared) {
   cudaDeviceProp device;
   cudaGetDeviceProperties(&device, 0);
-  if (block_size < 1 || block_size > device.maxThreadsPerBlock) return trifold::host::check(false);
+  if (block_size < 1 || block_size > device.maxThreadsPerBlock) return trifold::cpu::check(false);
   *blocks = std::min(device.maxBlocksPerMultiProcessor, device.maxThreadsPerMultiProcessor / block_size);
   const size_t taken = shared + device.reservedSharedMemPerBlock;
   *blocks = std::min(*blocks, static_cast<int>(device.sharedMemPerMultiprocessor / taken));
@@ -142,7 +142,7 @@ cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int* grid, int* block
                                                            int limit = 0) {
   cudaDeviceProp device;
   cudaGetDeviceProperties(&device, 0);
-  *block = trifold::host::function_shape(reinterpret_cast<const void*>(kernel)).threads;
+  *block = trifold::cpu::function_shape(reinterpret_cast<const void*>(kernel)).threads;
   if (limit > 0) *block = std::min(*block, limit);
   while (*block > device.warpSize && shared(*block) > device.sharedMemPerBlockOptin) *block -= device.warpSize;
   int blocks = 0;
@@ -158,25 +158,25 @@ template <class T>
 cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, T* kernel, int blocks, int) {
   cudaDeviceProp device;
   cudaGetDeviceProperties(&device, 0);
-  if (blocks < 1) return trifold::host::check(false);
+  if (blocks < 1) return trifold::cpu::check(false);
   const size_t taken = device.reservedSharedMemPerBlock +
-                       trifold::host::function_shape(reinterpret_cast<const void*>(kernel)).shared_bytes;
+                       trifold::cpu::function_shape(reinterpret_cast<const void*>(kernel)).shared_bytes;
   const size_t each = device.sharedMemPerMultiprocessor / static_cast<size_t>(blocks);
   *bytes = std::min(each > taken ? each - taken : 0, device.sharedMemPerBlockOptin);
   return cudaSuccess;
 }
 
 template <class T>
-cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, T* function, trifold::host::ConfigurationAt configuration) {
-  using namespace trifold::host;
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, T* function, trifold::cpu::ConfigurationAt configuration) {
+  using namespace trifold::cpu;
   Kernel kernel{};
   if (!describe(configuration, reinterpret_cast<const void*>(function), kernel)) return cudaErrorNotSupported;
   return to_cuda(active_clusters(kernel, *clusters, configuration.line));
 }
 template <class T>
 cudaError_t cudaOccupancyMaxPotentialClusterSize(int* blocks, T* function,
-                                                 trifold::host::ConfigurationAt configuration) {
-  using namespace trifold::host;
+                                                 trifold::cpu::ConfigurationAt configuration) {
+  using namespace trifold::cpu;
   Kernel kernel{};
   if (!describe(configuration, reinterpret_cast<const void*>(function), kernel)) return cudaErrorNotSupported;
   *blocks = most_cluster_blocks(kernel);
@@ -186,31 +186,31 @@ cudaError_t cudaOccupancyMaxPotentialClusterSize(int* blocks, T* function,
 // ---------------------------------------------------------------------------------------------------- launches
 
 template <class... Params>
-cudaError_t cudaLaunchKernelExC(trifold::host::ConfigurationAt configuration, void (*function)(Params...),
+cudaError_t cudaLaunchKernelExC(trifold::cpu::ConfigurationAt configuration, void (*function)(Params...),
                                 void** arguments) {
-  using namespace trifold::host;
+  using namespace trifold::cpu;
   Kernel kernel{};
   if (!describe(configuration, reinterpret_cast<const void*>(function), kernel)) return cudaErrorNotSupported;
   return launch_by_addresses(kernel, function, configuration.line, arguments);
 }
 template <class... Params, class... Args>
-cudaError_t cudaLaunchKernelEx(trifold::host::ConfigurationAt configuration, void (*function)(Params...),
+cudaError_t cudaLaunchKernelEx(trifold::cpu::ConfigurationAt configuration, void (*function)(Params...),
                                Args&&... arguments) {
-  using namespace trifold::host;
+  using namespace trifold::cpu;
   Kernel kernel{};
   if (!describe(configuration, reinterpret_cast<const void*>(function), kernel)) return cudaErrorNotSupported;
   return launch_function<Params...>(kernel, function, configuration.line, arguments...);
 }
 template <class... Params>
 cudaError_t cudaLaunchKernel(void (*function)(Params...), dim3 grid, dim3 block, void** arguments, size_t shared = 0,
-                             cudaStream_t stream = nullptr, trifold::host::Line line = {}) {
+                             cudaStream_t stream = nullptr, trifold::cpu::Line line = {}) {
   const cudaLaunchConfig_t configuration{grid, block, shared, stream, nullptr, 0};
   return cudaLaunchKernelExC({&configuration, line}, function, arguments);
 }
 template <class... Params>
 cudaError_t cudaLaunchCooperativeKernel(void (*function)(Params...), dim3 grid, dim3 block, void** arguments,
                                         size_t shared = 0, cudaStream_t stream = nullptr,
-                                        trifold::host::Line line = {}) {
+                                        trifold::cpu::Line line = {}) {
   cudaLaunchAttribute cooperative{};
   cooperative.id = cudaLaunchAttributeCooperative;
   cooperative.val.cooperative = 1;

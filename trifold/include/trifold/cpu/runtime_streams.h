@@ -24,29 +24,29 @@ inline cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) {
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
-  *flags = trifold::host::is_own(stream) && !stream->blocking ? cudaStreamNonBlocking : cudaStreamDefault;
+  *flags = trifold::cpu::is_own(stream) && !stream->blocking ? cudaStreamNonBlocking : cudaStreamDefault;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  using namespace trifold::host;
+  using namespace trifold::cpu;
   if (!is_own(stream)) return check(false);
   forget_captured(stream);
   delete stream;
   return cudaSuccess;
 }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t stream, trifold::host::Line line = {}) {
-  using namespace trifold::host;
+inline cudaError_t cudaStreamSynchronize(cudaStream_t stream, trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   if (is_captured(stream))
     return spoil_captures("a stream is waited for while it is captured", cudaErrorStreamCaptureUnsupported, line);
   return to_cuda(synchronise());
 }
-inline cudaError_t cudaStreamQuery(cudaStream_t stream, trifold::host::Line line = {}) {
+inline cudaError_t cudaStreamQuery(cudaStream_t stream, trifold::cpu::Line line = {}) {
   return cudaStreamSynchronize(stream, line);
 }
 // Earlier operations of the stream have ended.
 inline cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned,
-                                         trifold::host::Line line = {}) {
-  using namespace trifold::host;
+                                         trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   if (is_captured(stream))
     return spoil_captures("cudaStreamAddCallback in a stream that is captured (cudaLaunchHostFunc is allowed)",
                           cudaErrorStreamCaptureUnsupported, line);
@@ -54,8 +54,8 @@ inline cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback
   return cudaSuccess;
 }
 inline cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data,
-                                      trifold::host::Line line = {}) {
-  return trifold::host::enqueue(stream, cudaGraphNodeTypeHost, line, [=] {
+                                      trifold::cpu::Line line = {}) {
+  return trifold::cpu::enqueue(stream, cudaGraphNodeTypeHost, line, [=] {
     function(data);
     return cudaSuccess;
   });
@@ -63,15 +63,15 @@ inline cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function
 
 // Stream-ordered memory: allocated and freed at once.
 template <class T>
-cudaError_t cudaMallocAsync(T** pointer, size_t bytes, cudaStream_t stream, trifold::host::Line line = {}) {
-  using namespace trifold::host;
+cudaError_t cudaMallocAsync(T** pointer, size_t bytes, cudaStream_t stream, trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   if (is_captured(stream))
     return spoil_captures("cudaMallocAsync in a stream that is captured is not there on the CPU: allocate before",
                           cudaErrorNotSupported, line);
   return to_cuda(allocate(reinterpret_cast<void**>(pointer), bytes, MemoryKind::device, line));
 }
-inline cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream, trifold::host::Line line = {}) {
-  using namespace trifold::host;
+inline cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream, trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   if (is_captured(stream))
     return spoil_captures("cudaFreeAsync in a stream that is captured is not there on the CPU: free after the launch",
                           cudaErrorNotSupported, line);
@@ -86,13 +86,13 @@ inline cudaError_t cudaEventCreate(cudaEvent_t* event, unsigned flags = cudaEven
   return cudaEventCreateWithFlags(event, flags);
 }
 inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  trifold::host::forget_captured(event);
+  trifold::cpu::forget_captured(event);
   delete event;
   return cudaSuccess;
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr) {
-  if (event == nullptr) return trifold::host::check(false);
-  trifold::host::record_event(event, stream);
+  if (event == nullptr) return trifold::cpu::check(false);
+  trifold::cpu::record_event(event, stream);
   event->recorded = std::chrono::steady_clock::now();
   return cudaSuccess;
 }
@@ -100,8 +100,8 @@ inline cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stre
   return cudaEventRecord(event, stream);
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned = 0,
-                                       trifold::host::Line line = {}) {
-  using namespace trifold::host;
+                                       trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   if (event == nullptr) return check(false);
   switch (wait_for_event(stream, is_own(stream), event)) {
     case CaptureWait::done: break;
@@ -117,19 +117,19 @@ inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
   }
   return cudaSuccess;
 }
-inline cudaError_t cudaEventSynchronize(cudaEvent_t event, trifold::host::Line line = {}) {
-  using namespace trifold::host;
+inline cudaError_t cudaEventSynchronize(cudaEvent_t event, trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   if (event == nullptr) return check(false);
   if (was_captured(event))
     return spoil_captures("an event that was recorded in a capture is waited for on the host", cudaErrorCapturedEvent,
                           line);
   return to_cuda(synchronise());
 }
-inline cudaError_t cudaEventQuery(cudaEvent_t event, trifold::host::Line line = {}) {
+inline cudaError_t cudaEventQuery(cudaEvent_t event, trifold::cpu::Line line = {}) {
   return cudaEventSynchronize(event, line);
 }
 inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-  if (begin == nullptr || end == nullptr) return trifold::host::check(false);
+  if (begin == nullptr || end == nullptr) return trifold::cpu::check(false);
   *milliseconds = std::chrono::duration<float, std::milli>(end->recorded - begin->recorded).count();
   return cudaSuccess;
 }

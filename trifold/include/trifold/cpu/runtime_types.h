@@ -45,7 +45,7 @@ enum cudaError {
 };
 using cudaError_t = cudaError;
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 struct ErrorText {
   cudaError_t error;
@@ -109,7 +109,7 @@ inline const ErrorText& text_of(cudaError_t error) {
   return unknown;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,

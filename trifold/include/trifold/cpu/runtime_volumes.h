@@ -35,7 +35,7 @@ inline cudaPos make_cudaPos(size_t x, size_t y, size_t z) {
   return {x, y, z};
 }
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 inline char* at(const cudaPitchedPtr& memory, const cudaPos& position) {
   const size_t row = position.z * memory.ysize + position.y;
@@ -56,33 +56,33 @@ inline cudaError_t copy_volume(const cudaMemcpy3DParms& copied, Line line) {
   return cudaSuccess;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
-inline cudaError_t cudaMalloc3D(cudaPitchedPtr* memory, cudaExtent extent, trifold::host::Line line = {}) {
+inline cudaError_t cudaMalloc3D(cudaPitchedPtr* memory, cudaExtent extent, trifold::cpu::Line line = {}) {
   *memory = {nullptr, 0, extent.width, extent.height};
   return cudaMallocPitch(&memory->ptr, &memory->pitch, extent.width, extent.height * extent.depth, line);
 }
 inline cudaError_t cudaMemset3DAsync(cudaPitchedPtr memory, int value, cudaExtent extent, cudaStream_t stream = nullptr,
-                                     trifold::host::Line line = {}) {
-  return trifold::host::enqueue(stream, cudaGraphNodeTypeMemset, line, [=] {
+                                     trifold::cpu::Line line = {}) {
+  return trifold::cpu::enqueue(stream, cudaGraphNodeTypeMemset, line, [=] {
     for (size_t z = 0; z < extent.depth; ++z)
-      if (const cudaError_t error = trifold::host::fill_rows(trifold::host::at(memory, {0, 0, z}), value,
-                                                             {memory.pitch, extent.width, extent.height}, line);
+      if (const cudaError_t error = trifold::cpu::fill_rows(trifold::cpu::at(memory, {0, 0, z}), value,
+                                                            {memory.pitch, extent.width, extent.height}, line);
           error != cudaSuccess)
         return error;
     return cudaSuccess;
   });
 }
-inline cudaError_t cudaMemset3D(cudaPitchedPtr memory, int value, cudaExtent extent, trifold::host::Line line = {}) {
+inline cudaError_t cudaMemset3D(cudaPitchedPtr memory, int value, cudaExtent extent, trifold::cpu::Line line = {}) {
   return cudaMemset3DAsync(memory, value, extent, nullptr, line);
 }
 inline cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* copied, cudaStream_t stream = nullptr,
-                                     trifold::host::Line line = {}) {
-  return trifold::host::enqueue(stream, cudaGraphNodeTypeMemcpy, line,
-                                [=, copied = *copied] { return trifold::host::copy_volume(copied, line); });
+                                     trifold::cpu::Line line = {}) {
+  return trifold::cpu::enqueue(stream, cudaGraphNodeTypeMemcpy, line,
+                               [=, copied = *copied] { return trifold::cpu::copy_volume(copied, line); });
 }
-inline cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* copied, trifold::host::Line line = {}) {
-  if (const cudaError_t error = trifold::host::require_no_capture(line); error != cudaSuccess) return error;
+inline cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* copied, trifold::cpu::Line line = {}) {
+  if (const cudaError_t error = trifold::cpu::require_no_capture(line); error != cudaSuccess) return error;
   return cudaMemcpy3DAsync(copied, nullptr, line);
 }
 
@@ -113,6 +113,6 @@ inline cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) {
 }
 template <class T>
 cudaError_t cudaMallocFromPoolAsync(T** pointer, size_t bytes, cudaMemPool_t, cudaStream_t stream,
-                                    trifold::host::Line line = {}) {
+                                    trifold::cpu::Line line = {}) {
   return cudaMallocAsync(pointer, bytes, stream, line);
 }

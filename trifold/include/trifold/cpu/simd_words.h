@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // f of each part of the words that has `T`'s width.
 template <class T, class F, class... Words>
@@ -35,13 +35,13 @@ constexpr int saturated(int x) {
   return x < least ? least : x > most ? most : x;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 // The names are those of the operations and the number of parts: only a macro can define them.
-#define TRIFOLD_PARTS_OF(count, type, name, expression)                                                \
-  inline unsigned name##count(unsigned a, unsigned b) {                                                \
-    using T [[maybe_unused]] = type;                                                                   \
-    return trifold::host::in_parts<T>([](int x, [[maybe_unused]] int y) { return expression; }, a, b); \
+#define TRIFOLD_PARTS_OF(count, type, name, expression)                                               \
+  inline unsigned name##count(unsigned a, unsigned b) {                                               \
+    using T [[maybe_unused]] = type;                                                                  \
+    return trifold::cpu::in_parts<T>([](int x, [[maybe_unused]] int y) { return expression; }, a, b); \
   }
 #define TRIFOLD_SIGNED(name, expression)           \
   TRIFOLD_PARTS_OF(2, int16_t, name, (expression)) \
@@ -50,11 +50,11 @@ constexpr int saturated(int x) {
   TRIFOLD_PARTS_OF(2, uint16_t, name, (expression)) \
   TRIFOLD_PARTS_OF(4, uint8_t, name, (expression))
 TRIFOLD_UNSIGNED(__vadd, x + y)
-TRIFOLD_SIGNED(__vaddss, trifold::host::saturated<T>(x + y))
-TRIFOLD_UNSIGNED(__vaddus, trifold::host::saturated<T>(x + y))
+TRIFOLD_SIGNED(__vaddss, trifold::cpu::saturated<T>(x + y))
+TRIFOLD_UNSIGNED(__vaddus, trifold::cpu::saturated<T>(x + y))
 TRIFOLD_UNSIGNED(__vsub, x - y)
-TRIFOLD_SIGNED(__vsubss, trifold::host::saturated<T>(x - y))
-TRIFOLD_UNSIGNED(__vsubus, trifold::host::saturated<T>(x - y))
+TRIFOLD_SIGNED(__vsubss, trifold::cpu::saturated<T>(x - y))
+TRIFOLD_UNSIGNED(__vsubus, trifold::cpu::saturated<T>(x - y))
 TRIFOLD_SIGNED(__vabsdiffs, std::abs(x - y))
 TRIFOLD_UNSIGNED(__vabsdiffu, std::abs(x - y))
 TRIFOLD_UNSIGNED(__vavgu, (x + y + 1) / 2)
@@ -82,25 +82,24 @@ TRIFOLD_COMPARED(UNSIGNED, ltu, x < y)
 #undef TRIFOLD_SIGNED
 #undef TRIFOLD_PARTS_OF
 
-#define TRIFOLD_OF_ONE(count, type)                                                                                 \
-  inline unsigned __vabs##count(unsigned a) {                                                                       \
-    return trifold::host::in_parts<type>([](int x) { return std::abs(x); }, a);                                     \
-  }                                                                                                                 \
-  inline unsigned __vabsss##count(unsigned a) {                                                                     \
-    return trifold::host::in_parts<type>([](int x) { return trifold::host::saturated<type>(std::abs(x)); }, a);     \
-  }                                                                                                                 \
-  inline unsigned __vneg##count(unsigned a) {                                                                       \
-    return trifold::host::in_parts<type>([](int x) { return -x; }, a);                                              \
-  }                                                                                                                 \
-  inline unsigned __vnegss##count(unsigned a) {                                                                     \
-    return trifold::host::in_parts<type>([](int x) { return trifold::host::saturated<type>(-x); }, a);              \
-  }                                                                                                                 \
-  inline unsigned __vsads##count(unsigned a, unsigned b) {                                                          \
-    return trifold::host::sum_of_parts<type>([](int x, int y) { return std::abs(x - y); }, a, b);                   \
-  }                                                                                                                 \
-  inline unsigned __vsadu##count(unsigned a, unsigned b) {                                                          \
-    return trifold::host::sum_of_parts<std::make_unsigned_t<type>>([](int x, int y) { return std::abs(x - y); }, a, \
-                                                                   b);                                              \
+#define TRIFOLD_OF_ONE(count, type)                                                                                    \
+  inline unsigned __vabs##count(unsigned a) {                                                                          \
+    return trifold::cpu::in_parts<type>([](int x) { return std::abs(x); }, a);                                         \
+  }                                                                                                                    \
+  inline unsigned __vabsss##count(unsigned a) {                                                                        \
+    return trifold::cpu::in_parts<type>([](int x) { return trifold::cpu::saturated<type>(std::abs(x)); }, a);          \
+  }                                                                                                                    \
+  inline unsigned __vneg##count(unsigned a) {                                                                          \
+    return trifold::cpu::in_parts<type>([](int x) { return -x; }, a);                                                  \
+  }                                                                                                                    \
+  inline unsigned __vnegss##count(unsigned a) {                                                                        \
+    return trifold::cpu::in_parts<type>([](int x) { return trifold::cpu::saturated<type>(-x); }, a);                   \
+  }                                                                                                                    \
+  inline unsigned __vsads##count(unsigned a, unsigned b) {                                                             \
+    return trifold::cpu::sum_of_parts<type>([](int x, int y) { return std::abs(x - y); }, a, b);                       \
+  }                                                                                                                    \
+  inline unsigned __vsadu##count(unsigned a, unsigned b) {                                                             \
+    return trifold::cpu::sum_of_parts<std::make_unsigned_t<type>>([](int x, int y) { return std::abs(x - y); }, a, b); \
   }
 TRIFOLD_OF_ONE(2, int16_t)
 TRIFOLD_OF_ONE(4, int8_t)

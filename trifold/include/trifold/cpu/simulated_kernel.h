@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 // How a launch ended; the numbers are those of trifold/simulator/compiled/library.py.
 enum class Ended : int { well, by_an_error, out_of_bounds, suspected };
@@ -97,4 +97,4 @@ Ended launch_simulated(void (*)(P...), const Block& block, const char* name, con
 #endif
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

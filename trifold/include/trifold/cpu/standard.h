@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 template <class To, class From>
 constexpr To bit_cast(const From& from) noexcept {
@@ -30,4 +30,4 @@ using Same = typename Identity<T>::type;
 template <class T>
 using remove_cvref_t = std::remove_cv_t<std::remove_reference_t<T>>;
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

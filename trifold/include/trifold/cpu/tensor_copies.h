@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 struct TensorCopy {
   const void* map;
@@ -81,19 +81,19 @@ class TensorCopyStart {
   }
 
   void start_part(char* to, const char* from, int64_t bytes, int64_t zeros) {
-    trifold::host::start({.instruction = copy_.instruction,
-                          .to = to,
-                          .from = from,
-                          .bytes = static_cast<size_t>(bytes),
-                          .alignment = 1,
-                          .shared_alignment = shared_alignment_,
-                          .zeros = static_cast<size_t>(zeros),
-                          .combine = copy_.combine,
-                          .barrier = copy_.barrier,
-                          .ranks = copy_.ranks,
-                          .to_shared = copy_.to_shared,
-                          .from_shared = !copy_.to_shared},
-                         line_);
+    trifold::cpu::start({.instruction = copy_.instruction,
+                         .to = to,
+                         .from = from,
+                         .bytes = static_cast<size_t>(bytes),
+                         .alignment = 1,
+                         .shared_alignment = shared_alignment_,
+                         .zeros = static_cast<size_t>(zeros),
+                         .combine = copy_.combine,
+                         .barrier = copy_.barrier,
+                         .ranks = copy_.ranks,
+                         .to_shared = copy_.to_shared,
+                         .from_shared = !copy_.to_shared},
+                        line_);
   }
 
   // Pieces of 16 bytes are permuted within 32, 64 or 128 bytes, by the index of their 128 bytes.
@@ -148,4 +148,4 @@ void start_tensor_reduction(TensorCopy copy, Line line) {
   start_tensor_copy(copy, line);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -44,7 +44,7 @@ enum CUtensorMapFloatOOBfill {
   CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA,
 };
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 inline constexpr uint32_t most_dimensions = 5;
 
@@ -61,4 +61,4 @@ struct TensorMap {
 };
 static_assert(sizeof(TensorMap) <= sizeof(CUtensorMap));
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

@@ -53,8 +53,8 @@ class thread_block_tile<Size, Parent> {
   // Each warp combines its own values, and each thread those of the warps, in their order.
   template <class T, class F>
   T reduced(T value, F operation, Line line) const {
-    value = trifold::host::reduce(0xffffffffu, value, operation, line);
-    if (trifold::host::lane() == 0) give(own_warp(), value);
+    value = trifold::cpu::reduce(0xffffffffu, value, operation, line);
+    if (trifold::cpu::lane() == 0) give(own_warp(), value);
     wait(false, line);
     T result = taken<T>(first_warp());
     for (unsigned warp = 1; warp < warps; ++warp) result = operation(result, taken<T>(first_warp() + warp));
@@ -64,7 +64,7 @@ class thread_block_tile<Size, Parent> {
   // `inclusive`: the scan of the thread's own warp. Returns what the warps before it add up to, if there are any.
   template <class T, class F>
   T of_warps_before(const T& inclusive, F operation, Line line) const {
-    if (trifold::host::lane() == 31) give(own_warp(), inclusive);
+    if (trifold::cpu::lane() == 31) give(own_warp(), inclusive);
     wait(false, line);
     T before = taken<T>(first_warp());
     for (unsigned warp = first_warp() + 1; warp < own_warp(); ++warp) before = operation(before, taken<T>(warp));
@@ -81,7 +81,7 @@ class thread_block_tile<Size, Parent> {
   static unsigned wait(bool predicate, Line line) {
     constexpr unsigned of_smaller_tiles = 32 - 2048 / Size;  // 16 tiles of 64 threads, 8 of 128, …
     const unsigned number = 16 + of_smaller_tiles + details::thread_rank_in_block() / Size;
-    return trifold::host::wait_at_named_barrier(trifold::host::Wait::named_barrier, number, Size, predicate, line);
+    return trifold::cpu::wait_at_named_barrier(trifold::cpu::Wait::named_barrier, number, Size, predicate, line);
   }
 
   template <class T>

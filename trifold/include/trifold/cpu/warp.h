@@ -5,7 +5,7 @@
 #include <trifold/cpu/bits.h>
 #include <trifold/cpu/numbers.h>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 template <class T>
 T shuffle(Wait operation, unsigned mask, T value, unsigned lane, int width, Line line) {
@@ -30,80 +30,78 @@ T reduce(unsigned mask, T value, F combine, Line line) {
   return shuffle(Wait::shuffle, mask, value, __fns(mask, 0, 1), 32, line);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
-inline void __syncwarp(unsigned mask = 0xffffffffu, trifold::host::Line line = {}) {
-  trifold::host::meet_warp(trifold::host::Wait::sync_warp, mask, false, 0, 0, 0, line);
-}
-
-template <class T>
-T __shfl_sync(unsigned mask, T value, int lane, int width = 32, trifold::host::Line line = {}) {
-  return trifold::host::shuffle(trifold::host::Wait::shuffle, mask, value, static_cast<unsigned>(lane), width, line);
-}
-template <class T>
-T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, trifold::host::Line line = {}) {
-  return trifold::host::shuffle(trifold::host::Wait::shuffle_up, mask, value, delta, width, line);
-}
-template <class T>
-T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, trifold::host::Line line = {}) {
-  return trifold::host::shuffle(trifold::host::Wait::shuffle_down, mask, value, delta, width, line);
-}
-template <class T>
-T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, trifold::host::Line line = {}) {
-  return trifold::host::shuffle(trifold::host::Wait::shuffle_xor, mask, value, static_cast<unsigned>(bits), width,
-                                line);
+inline void __syncwarp(unsigned mask = 0xffffffffu, trifold::cpu::Line line = {}) {
+  trifold::cpu::meet_warp(trifold::cpu::Wait::sync_warp, mask, false, 0, 0, 0, line);
 }
 
-inline int __all_sync(unsigned mask, int predicate, trifold::host::Line line = {}) {
-  return trifold::host::meet_warp(trifold::host::Wait::vote_all, mask, predicate != 0, 0, 0, 0, line).predicate;
+template <class T>
+T __shfl_sync(unsigned mask, T value, int lane, int width = 32, trifold::cpu::Line line = {}) {
+  return trifold::cpu::shuffle(trifold::cpu::Wait::shuffle, mask, value, static_cast<unsigned>(lane), width, line);
 }
-inline int __any_sync(unsigned mask, int predicate, trifold::host::Line line = {}) {
-  return trifold::host::meet_warp(trifold::host::Wait::vote_any, mask, predicate != 0, 0, 0, 0, line).predicate;
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, trifold::cpu::Line line = {}) {
+  return trifold::cpu::shuffle(trifold::cpu::Wait::shuffle_up, mask, value, delta, width, line);
 }
-inline int __uni_sync(unsigned mask, int predicate, trifold::host::Line line = {}) {
-  return trifold::host::meet_warp(trifold::host::Wait::vote_equal, mask, predicate != 0, 0, 0, 0, line).predicate;
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, trifold::cpu::Line line = {}) {
+  return trifold::cpu::shuffle(trifold::cpu::Wait::shuffle_down, mask, value, delta, width, line);
 }
-inline unsigned __ballot_sync(unsigned mask, int predicate, trifold::host::Line line = {}) {
-  const auto answer = trifold::host::meet_warp(trifold::host::Wait::ballot, mask, predicate != 0, 0, 0, 0, line);
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, trifold::cpu::Line line = {}) {
+  return trifold::cpu::shuffle(trifold::cpu::Wait::shuffle_xor, mask, value, static_cast<unsigned>(bits), width, line);
+}
+
+inline int __all_sync(unsigned mask, int predicate, trifold::cpu::Line line = {}) {
+  return trifold::cpu::meet_warp(trifold::cpu::Wait::vote_all, mask, predicate != 0, 0, 0, 0, line).predicate;
+}
+inline int __any_sync(unsigned mask, int predicate, trifold::cpu::Line line = {}) {
+  return trifold::cpu::meet_warp(trifold::cpu::Wait::vote_any, mask, predicate != 0, 0, 0, 0, line).predicate;
+}
+inline int __uni_sync(unsigned mask, int predicate, trifold::cpu::Line line = {}) {
+  return trifold::cpu::meet_warp(trifold::cpu::Wait::vote_equal, mask, predicate != 0, 0, 0, 0, line).predicate;
+}
+inline unsigned __ballot_sync(unsigned mask, int predicate, trifold::cpu::Line line = {}) {
+  const auto answer = trifold::cpu::meet_warp(trifold::cpu::Wait::ballot, mask, predicate != 0, 0, 0, 0, line);
   return static_cast<unsigned>(answer.value);
 }
-inline unsigned __activemask(trifold::host::Line line = {}) {
-  return static_cast<unsigned>(
-      trifold::host::meet_warp(trifold::host::Wait::active_mask, 0, false, 0, 0, 0, line).value);
+inline unsigned __activemask(trifold::cpu::Line line = {}) {
+  return static_cast<unsigned>(trifold::cpu::meet_warp(trifold::cpu::Wait::active_mask, 0, false, 0, 0, 0, line).value);
 }
 template <class T>
-unsigned __match_any_sync(unsigned mask, T value, trifold::host::Line line = {}) {
-  const uint64_t bits = trifold::host::to_bits(value);
+unsigned __match_any_sync(unsigned mask, T value, trifold::cpu::Line line = {}) {
+  const uint64_t bits = trifold::cpu::to_bits(value);
   return static_cast<unsigned>(
-      trifold::host::meet_warp(trifold::host::Wait::match_any, mask, false, bits, 0, 0, line).value);
+      trifold::cpu::meet_warp(trifold::cpu::Wait::match_any, mask, false, bits, 0, 0, line).value);
 }
 template <class T>
-unsigned __match_all_sync(unsigned mask, T value, int* all, trifold::host::Line line = {}) {
-  const uint64_t bits = trifold::host::to_bits(value);
-  const auto answer = trifold::host::meet_warp(trifold::host::Wait::match_all, mask, false, bits, 0, 0, line);
+unsigned __match_all_sync(unsigned mask, T value, int* all, trifold::cpu::Line line = {}) {
+  const uint64_t bits = trifold::cpu::to_bits(value);
+  const auto answer = trifold::cpu::meet_warp(trifold::cpu::Wait::match_all, mask, false, bits, 0, 0, line);
   *all = answer.predicate ? 1 : 0;
   return static_cast<unsigned>(answer.value);
 }
 
-template <trifold::host::one_of<int, unsigned> T>
-T __reduce_add_sync(unsigned mask, T value, trifold::host::Line line = {}) {
+template <trifold::cpu::one_of<int, unsigned> T>
+T __reduce_add_sync(unsigned mask, T value, trifold::cpu::Line line = {}) {
   const auto add = [](unsigned a, unsigned b) { return a + b; };
-  return static_cast<T>(trifold::host::reduce(mask, static_cast<unsigned>(value), add, line));
+  return static_cast<T>(trifold::cpu::reduce(mask, static_cast<unsigned>(value), add, line));
 }
-template <trifold::host::one_of<int, unsigned> T>
-T __reduce_min_sync(unsigned mask, T value, trifold::host::Line line = {}) {
-  return trifold::host::reduce(mask, value, [](T a, T b) { return a < b ? a : b; }, line);
+template <trifold::cpu::one_of<int, unsigned> T>
+T __reduce_min_sync(unsigned mask, T value, trifold::cpu::Line line = {}) {
+  return trifold::cpu::reduce(mask, value, [](T a, T b) { return a < b ? a : b; }, line);
 }
-template <trifold::host::one_of<int, unsigned> T>
-T __reduce_max_sync(unsigned mask, T value, trifold::host::Line line = {}) {
-  return trifold::host::reduce(mask, value, [](T a, T b) { return a > b ? a : b; }, line);
+template <trifold::cpu::one_of<int, unsigned> T>
+T __reduce_max_sync(unsigned mask, T value, trifold::cpu::Line line = {}) {
+  return trifold::cpu::reduce(mask, value, [](T a, T b) { return a > b ? a : b; }, line);
 }
-inline unsigned __reduce_and_sync(unsigned mask, unsigned value, trifold::host::Line line = {}) {
-  return trifold::host::reduce(mask, value, [](unsigned a, unsigned b) { return a & b; }, line);
+inline unsigned __reduce_and_sync(unsigned mask, unsigned value, trifold::cpu::Line line = {}) {
+  return trifold::cpu::reduce(mask, value, [](unsigned a, unsigned b) { return a & b; }, line);
 }
-inline unsigned __reduce_or_sync(unsigned mask, unsigned value, trifold::host::Line line = {}) {
-  return trifold::host::reduce(mask, value, [](unsigned a, unsigned b) { return a | b; }, line);
+inline unsigned __reduce_or_sync(unsigned mask, unsigned value, trifold::cpu::Line line = {}) {
+  return trifold::cpu::reduce(mask, value, [](unsigned a, unsigned b) { return a | b; }, line);
 }
-inline unsigned __reduce_xor_sync(unsigned mask, unsigned value, trifold::host::Line line = {}) {
-  return trifold::host::reduce(mask, value, [](unsigned a, unsigned b) { return a ^ b; }, line);
+inline unsigned __reduce_xor_sync(unsigned mask, unsigned value, trifold::cpu::Line line = {}) {
+  return trifold::cpu::reduce(mask, value, [](unsigned a, unsigned b) { return a ^ b; }, line);
 }

@@ -5,15 +5,15 @@
 
 namespace cooperative_groups {
 
-using trifold::host::Line;
+using trifold::cpu::Line;
 
 namespace details {
 
 inline unsigned thread_rank_in_block() {
-  return trifold::host::linear(threadIdx, blockDim);
+  return trifold::cpu::linear(threadIdx, blockDim);
 }
 inline unsigned threads_of_block() {
-  return trifold::host::size_of(blockDim);
+  return trifold::cpu::size_of(blockDim);
 }
 
 }  // namespace details
@@ -23,7 +23,7 @@ class cluster_group {
  public:
   struct arrival_token {};
 
-  static void sync(Line line = {}) { trifold::host::wait_at_wider_barrier(trifold::host::Wait::cluster_barrier, line); }
+  static void sync(Line line = {}) { trifold::cpu::wait_at_wider_barrier(trifold::cpu::Wait::cluster_barrier, line); }
   static arrival_token barrier_arrive(Line line = {}) {
     __cluster_barrier_arrive(line);
     return {};
@@ -68,7 +68,7 @@ class grid_group {
  public:
   struct arrival_token {};
 
-  static bool is_valid() { return trifold::host::is_cooperative(); }  // whether the barrier can be used
+  static bool is_valid() { return trifold::cpu::is_cooperative(); }  // whether the barrier can be used
   static unsigned long long num_blocks() { return 1ull * gridDim.x * gridDim.y * gridDim.z; }
   static unsigned long long block_rank() {
     return blockIdx.x + 1ull * gridDim.x * (blockIdx.y + 1ull * gridDim.y * blockIdx.z);
@@ -88,11 +88,11 @@ class grid_group {
   }
   static void sync(Line line = {}) {
     if (!is_valid())
-      trifold::host::stop_launch(
+      trifold::cpu::stop_launch(
           "a barrier of the grid in a launch that is not cooperative (start it with cudaLaunchCooperativeKernel or "
           "trifold::launch_cooperative, or split the kernel in two launches)",
           line);
-    trifold::host::wait_at_wider_barrier(trifold::host::Wait::grid_barrier, line);
+    trifold::cpu::wait_at_wider_barrier(trifold::cpu::Wait::grid_barrier, line);
   }
   // On the CPU a thread arrives when it waits. So what it does in between is ordered before all that others do after
   // their wait, also for the checks.

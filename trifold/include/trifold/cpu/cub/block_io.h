@@ -57,7 +57,7 @@ template <class T, int items>
 __forceinline__ void require_vectors(const T* to, Line line) {
   constexpr size_t bytes = std::min<size_t>(16, sizeof(T) * vector_items<T, items>);
   if (reinterpret_cast<uintptr_t>(to) % bytes != 0)
-    trifold::host::stop_launch("a vectorised store of a block's items to an address that is not a vector's", line);
+    trifold::cpu::stop_launch("a vectorised store of a block's items to an address that is not a vector's", line);
 }
 
 }  // namespace details

@@ -24,7 +24,7 @@ struct Shared {
 class Use {
  public:
   __forceinline__ Use(unsigned& storage, int rank) : storage_(storage) {
-    if (trifold::host::checked && rank == 0) storage_ = 1;
+    if (trifold::cpu::checked && rank == 0) storage_ = 1;
   }
   __forceinline__ ~Use() {
 #ifdef __SANITIZE_THREAD__
@@ -40,7 +40,7 @@ class Use {
 
 // The block has as many threads as the collective was compiled for; or, if it counts valid items, as many as these.
 inline void require_threads(const char* collective, int threads, int needed, Line line) {
-  const int have = static_cast<int>(trifold::host::threads_of_block());
+  const int have = static_cast<int>(trifold::cpu::threads_of_block());
   if (have <= threads && have >= needed) [[likely]]
     return;
   char what[160];
@@ -48,7 +48,7 @@ inline void require_threads(const char* collective, int threads, int needed, Lin
     snprintf(what, sizeof what, "a %s for blocks of %d threads in a block of %d", collective, threads, have);
   else
     snprintf(what, sizeof what, "a %s of %d valid items in a block of %d threads", collective, needed, have);
-  trifold::host::stop_launch(what, line);
+  trifold::cpu::stop_launch(what, line);
 }
 
 // A block of these extents, which the collectives are compiled for.

@@ -28,7 +28,7 @@ cudaError_t run(const char* name, void* temp, size_t& bytes, size_t needed, unsi
   if (bytes < needed) return cudaErrorInvalidValue;
   if (threads == 0) return cudaSuccess;
   const unsigned block = std::min(threads, 256u);
-  trifold::host::Configuration(name, "", (threads + block - 1) / block, block, 0, stream, line)
+  trifold::cpu::Configuration(name, "", (threads + block - 1) / block, block, 0, stream, line)
       .launch(
           [=](auto... given) {
             if (const unsigned t = blockIdx.x * block + threadIdx.x; t < threads) work(t, given...);

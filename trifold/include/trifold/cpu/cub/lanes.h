@@ -16,13 +16,13 @@ constexpr bool is_power_of_two(int n) {
 // The value of the lane with this number in the warp; all lanes of the mask call it.
 template <class T>
 T of_lane(unsigned mask, const T& value, unsigned source, Line line) {
-  using trifold::host::Wait;
+  using trifold::cpu::Wait;
   if constexpr (std::is_trivially_copyable_v<T> && sizeof(T) <= 8) {
-    return trifold::host::shuffle(Wait::shuffle, mask, value, source, 32, line);
+    return trifold::cpu::shuffle(Wait::shuffle, mask, value, source, 32, line);
   } else {
     uint64_t words[(sizeof(T) + 7) / 8] = {};
     std::memcpy(words, &value, sizeof(T));
-    for (uint64_t& word : words) word = trifold::host::shuffle(Wait::shuffle, mask, word, source, 32, line);
+    for (uint64_t& word : words) word = trifold::cpu::shuffle(Wait::shuffle, mask, word, source, 32, line);
     Uninitialized<T> result;
     std::memcpy(&result, words, sizeof(T));
     return result.Alias();
@@ -37,7 +37,7 @@ class Lanes {
 
   explicit Lanes(Storage&) {}
 
-  static unsigned lane() { return trifold::host::lane() % width; }
+  static unsigned lane() { return trifold::cpu::lane() % width; }
   // This logical warp's lanes, of those of the warp.
   static unsigned mask() { return lanes << first(); }
 
@@ -46,7 +46,7 @@ class Lanes {
  private:
   static constexpr unsigned lanes = 0xffffffffu >> (32 - width);
 
-  static unsigned first() { return trifold::host::lane() / width * width; }
+  static unsigned first() { return trifold::cpu::lane() / width * width; }
 };
 
 // Of another number of lanes: the first ones of a warp, which exchange their values in shared memory.
@@ -59,7 +59,7 @@ class Lanes<T, width, false> {
 
   __forceinline__ explicit Lanes(Storage& storage) : storage_(storage) {}
 
-  static unsigned lane() { return trifold::host::lane(); }
+  static unsigned lane() { return trifold::cpu::lane(); }
   static unsigned mask() { return 0xffffffffu >> (32 - width); }
 
   __forceinline__ T of(const T& value, unsigned source, Line line) const {
@@ -79,7 +79,7 @@ template <class T>
 struct SomeLanes {
   unsigned lanes = 0xffffffffu;
 
-  static unsigned lane() { return trifold::host::lane(); }
+  static unsigned lane() { return trifold::cpu::lane(); }
   T of(const T& value, unsigned source, Line line) const { return of_lane(lanes, value, source, line); }
 };
 

@@ -9,14 +9,14 @@ namespace cub::details {
 // -0 and 0 are the same key, and NaNs are beyond the infinity of their sign, as in CUB.
 template <class Key>
 auto radix_bits(const Key& key) {
-  using Bits = trifold::host::Word<sizeof(Key)>;
+  using Bits = trifold::cpu::Word<sizeof(Key)>;
   static_assert(sizeof(Bits) == sizeof(Key), "the CPU sorts keys of 1, 2, 4 and 8 bytes that are numbers");
   constexpr Bits sign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
-  const Bits bits = trifold::host::bit_cast<Bits>(key);
+  const Bits bits = trifold::cpu::bit_cast<Bits>(key);
   if constexpr (std::is_integral_v<Key>) {
     return static_cast<Bits>(std::is_signed_v<Key> ? bits ^ sign : bits);
   } else {
-    static_assert(std::is_floating_point_v<Key> || trifold::host::one_of<Key, __half, __nv_bfloat16>,
+    static_assert(std::is_floating_point_v<Key> || trifold::cpu::one_of<Key, __half, __nv_bfloat16>,
                   "the CPU sorts keys that are numbers");
     if (bits == sign) return sign;
     return static_cast<Bits>((bits & sign) != 0 ? ~bits : bits | sign);

@@ -11,7 +11,7 @@
 
 namespace cub {
 
-using trifold::host::Line;
+using trifold::cpu::Line;
 
 struct NullType {};
 
@@ -90,7 +90,7 @@ struct CastOp {
 };
 
 inline unsigned LaneId() {
-  return trifold::host::lane();
+  return trifold::cpu::lane();
 }
 // The thread's place in a block of these extents.
 inline int RowMajorTid(int x, int y, int z) {
@@ -98,7 +98,7 @@ inline int RowMajorTid(int x, int y, int z) {
          static_cast<int>(threadIdx.x);
 }
 inline unsigned WarpId() {
-  return trifold::host::linear(threadIdx, blockDim) / 32;
+  return trifold::cpu::linear(threadIdx, blockDim) / 32;
 }
 template <class N, class D>
 constexpr auto DivideAndRoundUp(N n, D d) {
@@ -108,8 +108,8 @@ constexpr auto DivideAndRoundUp(N n, D d) {
 // A thread's own items.
 template <class T, int items, class Op>
 T ThreadReduce(const T (&input)[items], Op op) {
-  constexpr bool in_pairs = sizeof(T) < 8 && (trifold::host::one_of<Op, ::std::plus<>, ::std::plus<T>> ||
-                                              trifold::host::one_of<Op, ::std::multiplies<>, ::std::multiplies<T>>);
+  constexpr bool in_pairs = sizeof(T) < 8 && (trifold::cpu::one_of<Op, ::std::plus<>, ::std::plus<T>> ||
+                                              trifold::cpu::one_of<Op, ::std::multiplies<>, ::std::multiplies<T>>);
   if constexpr (in_pairs) {  // CUB's order, which the bits of a float's sum depend on
     T parts[items];
     for (int i = 0; i < items; ++i) parts[i] = input[i];

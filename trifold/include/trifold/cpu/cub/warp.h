@@ -53,7 +53,7 @@ class WarpReduce {
   }
   static int last_of(int valid_items, Line line) {
     if (valid_items > width)
-      trifold::host::stop_launch("a WarpReduce of more valid items than its logical warp has lanes", line);
+      trifold::cpu::stop_launch("a WarpReduce of more valid items than its logical warp has lanes", line);
     return valid_items - 1;
   }
   template <class Flag>

@@ -31,7 +31,7 @@ __forceinline__ void mov_(std::tuple<D...> parts, A a) {
   auto rest = static_cast<uint64_t>(get<T>(a));
   constexpr size_t bits = 8 * sizeof(T) / sizeof...(D);
   const auto take = [&](auto& part) {
-    put(part, static_cast<host::Word<bits / 8>>(rest));
+    put(part, static_cast<cpu::Word<bits / 8>>(rest));
     rest >>= bits;
   };
   std::apply([&](auto&... each) { (take(each), ...); }, parts);
@@ -56,7 +56,7 @@ __forceinline__ void xor_(D& d, A a, B b) {
 }
 template <class T, class D, class A>
 __forceinline__ void not_(D& d, A a) {
-  if constexpr (host::same_as<T, bool>)
+  if constexpr (cpu::same_as<T, bool>)
     put(d, !get<T>(a));
   else
     put(d, static_cast<T>(~get<T>(a)));

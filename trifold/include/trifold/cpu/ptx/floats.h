@@ -12,19 +12,19 @@
 namespace trifold::ptx {
 
 template <class T>
-concept SmallFloat = host::same_as<T, f16> || host::same_as<T, bf16>;
+concept SmallFloat = cpu::same_as<T, f16> || cpu::same_as<T, bf16>;
 template <class T>
-concept SmallPair = host::same_as<T, f16x2> || host::same_as<T, bf16x2>;
+concept SmallPair = cpu::same_as<T, f16x2> || cpu::same_as<T, bf16x2>;
 template <class T>
-concept Float = host::same_as<T, f32> || host::same_as<T, f64> || SmallFloat<T> || SmallPair<T>;
+concept Float = cpu::same_as<T, f32> || cpu::same_as<T, f64> || SmallFloat<T> || SmallPair<T>;
 
 // The rounding mode among an instruction's modifiers.
 template <class... M>
-inline constexpr host::Rounding rounding_of =
-    has<modifier::rz_, M...> || has<modifier::rzi_, M...>   ? host::Rounding::zero
-    : has<modifier::rm_, M...> || has<modifier::rmi_, M...> ? host::Rounding::down
-    : has<modifier::rp_, M...> || has<modifier::rpi_, M...> ? host::Rounding::up
-                                                            : host::Rounding::nearest;
+inline constexpr cpu::Rounding rounding_of =
+    has<modifier::rz_, M...> || has<modifier::rzi_, M...>   ? cpu::Rounding::zero
+    : has<modifier::rm_, M...> || has<modifier::rmi_, M...> ? cpu::Rounding::down
+    : has<modifier::rp_, M...> || has<modifier::rpi_, M...> ? cpu::Rounding::up
+                                                            : cpu::Rounding::nearest;
 
 template <class T>
 __forceinline__ bool is_nan(T x) {
@@ -34,18 +34,18 @@ __forceinline__ bool is_nan(T x) {
 template <class T>
 __forceinline__ T canonical_nan() {
   if constexpr (sizeof(T) == 8)
-    return host::bit_cast<T>(uint64_t{0x7fffffffffffffff});
+    return cpu::bit_cast<T>(uint64_t{0x7fffffffffffffff});
   else if constexpr (sizeof(T) == 4)
-    return host::bit_cast<T>(uint32_t{0x7fffffff});
+    return cpu::bit_cast<T>(uint32_t{0x7fffffff});
   else
-    return host::bit_cast<T>(uint16_t{0x7fff});
+    return cpu::bit_cast<T>(uint16_t{0x7fff});
 }
 
 // With .ftz, subnormal numbers become zeros of the same sign. (A bfloat16 has float's exponents.)
 template <class T, class... M>
 __forceinline__ T flushed(T x) {
-  if constexpr (has<modifier::ftz_, M...> && !host::same_as<T, f64>) {
-    constexpr float least = host::same_as<T, f16> ? 0x1p-14f : 0x1p-126f;
+  if constexpr (has<modifier::ftz_, M...> && !cpu::same_as<T, f64>) {
+    constexpr float least = cpu::same_as<T, f16> ? 0x1p-14f : 0x1p-126f;
     if (std::fabs(static_cast<float>(x)) < least) return static_cast<T>(std::copysign(0.0f, static_cast<float>(x)));
   }
   return x;
@@ -73,7 +73,7 @@ __forceinline__ void compute(D& d, F f, Operands... operands) {
   } else if constexpr (SmallFloat<T>) {
     put(d, limited<T, M...>(flushed<T, M...>(f(flushed<T, M...>(get<T>(operands))...))));
   } else {
-    const T result = host::in_mode<T>(rounding_of<M...>, f, flushed<T, M...>(get<T>(operands))...);
+    const T result = cpu::in_mode<T>(rounding_of<M...>, f, flushed<T, M...>(get<T>(operands))...);
     put(d, limited<T, M...>(flushed<T, M...>(result)));
   }
 }
@@ -174,16 +174,16 @@ __forceinline__ void sqrt_(D& d, A a) {
 }
 
 // The names are those of the functions: only a macro can define them. 16-bit forms compute in float.
-#define TRIFOLD_APPROXIMATE(name, expression)                           \
-  template <Float T, class... M, class D, class A>                      \
-  __forceinline__ void name(D& d, A a) {                                \
-    const auto f = [](auto given) {                                     \
-      using X = decltype(given);                                        \
-      using Real = std::conditional_t<host::same_as<X, f64>, f64, f32>; \
-      const auto x = static_cast<Real>(given);                          \
-      return static_cast<X>(expression);                                \
-    };                                                                  \
-    compute<T, M...>(d, f, a);                                          \
+#define TRIFOLD_APPROXIMATE(name, expression)                          \
+  template <Float T, class... M, class D, class A>                     \
+  __forceinline__ void name(D& d, A a) {                               \
+    const auto f = [](auto given) {                                    \
+      using X = decltype(given);                                       \
+      using Real = std::conditional_t<cpu::same_as<X, f64>, f64, f32>; \
+      const auto x = static_cast<Real>(given);                         \
+      return static_cast<X>(expression);                               \
+    };                                                                 \
+    compute<T, M...>(d, f, a);                                         \
   }
 TRIFOLD_APPROXIMATE(rsqrt_, 1 / std::sqrt(x))
 TRIFOLD_APPROXIMATE(sin_, std::sin(x))
@@ -198,7 +198,7 @@ TRIFOLD_APPROXIMATE(tanh_, std::tanh(x))
 template <class Comparison, class T>
 __forceinline__ bool compare(T a, T b) {
   using namespace modifier;
-  using Wide = std::conditional_t<std::is_integral_v<T>, T, std::conditional_t<host::same_as<T, f64>, f64, f32>>;
+  using Wide = std::conditional_t<std::is_integral_v<T>, T, std::conditional_t<cpu::same_as<T, f64>, f64, f32>>;
   const auto x = static_cast<Wide>(a), y = static_cast<Wide>(b);
   if constexpr (has<Comparison, eq_>) return x == y;
   if constexpr (has<Comparison, lt_, lo_>) return x < y;
@@ -254,7 +254,7 @@ __forceinline__ void set_(D& d, A a, B b) {
 template <class T, class C, class... M, class D, class A, class B, class Of>
 __forceinline__ void slct_(D& d, A a, B b, Of c) {
   bool first = false;
-  if constexpr (host::same_as<C, s32>)
+  if constexpr (cpu::same_as<C, s32>)
     first = get<C>(c) >= 0;
   else
     first = flushed<C, M...>(get<C>(c)) >= 0;

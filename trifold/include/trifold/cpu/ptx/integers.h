@@ -11,7 +11,7 @@
 namespace trifold::ptx {
 
 template <class T>
-concept Integer = std::is_integral_v<T> && !host::same_as<T, bool>;
+concept Integer = std::is_integral_v<T> && !cpu::same_as<T, bool>;
 
 // Twice as wide as T.
 template <Integer T>
@@ -166,12 +166,12 @@ using Part = std::conditional_t<bits == 8, std::conditional_t<is_signed, int8_t,
                                 std::conditional_t<is_signed, int16_t, uint16_t>>;
 template <Integer X, Integer Y, class D, class A, class B, class C>
 __forceinline__ void dp4a_(D& d, A a, B b, C c) {
-  put(d, host::dot<Part<std::is_signed_v<X>, 8>, Part<std::is_signed_v<Y>, 8>>(get<uint32_t>(a), get<uint32_t>(b),
-                                                                               get<uint32_t>(c)));
+  put(d, cpu::dot<Part<std::is_signed_v<X>, 8>, Part<std::is_signed_v<Y>, 8>>(get<uint32_t>(a), get<uint32_t>(b),
+                                                                              get<uint32_t>(c)));
 }
 template <Integer X, Integer Y, class Half, class D, class A, class B, class C>
 __forceinline__ void dp2a_(D& d, A a, B b, C c) {
-  put(d, host::dot<Part<std::is_signed_v<X>, 16>, Part<std::is_signed_v<Y>, 8>>(
+  put(d, cpu::dot<Part<std::is_signed_v<X>, 16>, Part<std::is_signed_v<Y>, 8>>(
              get<uint32_t>(a), get<uint32_t>(b), get<uint32_t>(c), has<Half, modifier::hi_> ? 2 : 0));
 }
 

@@ -13,9 +13,9 @@
 
 namespace trifold::ptx {
 
-using host::Line;
-using host::Together;
-using host::Wait;
+using cpu::Line;
+using cpu::Together;
+using cpu::Wait;
 
 inline constexpr int warp_lanes = 32;
 
@@ -23,21 +23,21 @@ inline constexpr int warp_lanes = 32;
 
 // Operands are in registers of 32 bits, doubles in registers of 64.
 template <class T>
-using Register = std::conditional_t<host::same_as<T, f64>, uint64_t, uint32_t>;
+using Register = std::conditional_t<cpu::same_as<T, f64>, uint64_t, uint32_t>;
 template <class T>
-using Element = std::conditional_t<host::same_as<T, tf32>, host::Tf32, T>;
+using Element = std::conditional_t<cpu::same_as<T, tf32>, cpu::Tf32, T>;
 template <class T>
 inline constexpr int elements_of_register = sizeof(Register<T>) / sizeof(Element<T>);
 
 template <class T>
 TRIFOLD_OF_THE_WARP Element<T> element_of(Register<T> from, int i) {
-  using Bits = host::Word<sizeof(Element<T>)>;
-  return host::bit_cast<Element<T>>(static_cast<Bits>(from >> 8 * sizeof(Bits) * i));
+  using Bits = cpu::Word<sizeof(Element<T>)>;
+  return cpu::bit_cast<Element<T>>(static_cast<Bits>(from >> 8 * sizeof(Bits) * i));
 }
 template <class T>
 TRIFOLD_OF_THE_WARP Register<T> in_register(Element<T> value, int i) {
-  using Bits = host::Word<sizeof(Element<T>)>;
-  return static_cast<Register<T>>(host::bit_cast<Bits>(value)) << 8 * sizeof(Bits) * i;
+  using Bits = cpu::Word<sizeof(Element<T>)>;
+  return static_cast<Register<T>>(cpu::bit_cast<Bits>(value)) << 8 * sizeof(Bits) * i;
 }
 
 // A lane of mma: its registers of A (M×K), B (K×8), C and D (M×8). Lane 4·g + t has rows g and g + 8 of A and D and
@@ -53,30 +53,30 @@ struct Multiplication : Together {
   Register<D> d[M * N / warp_lanes / in_d];
 
   TRIFOLD_OF_THE_WARP static void multiply(Together* const (&lanes)[warp_lanes]) {
-    decltype(host::as_factor(Element<A>())) left[M][K], right[K][N];
-    host::ProductSum<Element<A>> sums[M][N];
+    decltype(cpu::as_factor(Element<A>())) left[M][K], right[K][N];
+    cpu::ProductSum<Element<A>> sums[M][N];
     for (int lane = 0; lane < warp_lanes; ++lane) {
       const auto& own = *static_cast<Multiplication*>(lanes[lane]);
       const int group = lane / 4, place = lane % 4;
       for (int i = 0; i < M * K / warp_lanes; ++i) {
         const int at = i / along_k, k = at / halves * 4 * along_k + place * along_k + i % along_k;
-        left[group + 8 * (at % halves)][k] = host::as_factor(element_of<A>(own.a[at], i % along_k));
+        left[group + 8 * (at % halves)][k] = cpu::as_factor(element_of<A>(own.a[at], i % along_k));
       }
       for (int i = 0; i < N * K / warp_lanes; ++i) {
         const int at = i / along_k, k = at * 4 * along_k + place * along_k + i % along_k;
-        right[k][group] = host::as_factor(element_of<B>(own.b[at], i % along_k));
+        right[k][group] = cpu::as_factor(element_of<B>(own.b[at], i % along_k));
       }
       for (int i = 0; i < M * N / warp_lanes; ++i)
         sums[group + i / 2 * 8][2 * place + i % 2] =
-            static_cast<host::ProductSum<Element<A>>>(element_of<C>(own.c[i / in_c], i % in_c));
+            static_cast<cpu::ProductSum<Element<A>>>(element_of<C>(own.c[i / in_c], i % in_c));
     }
-    host::add_products(sums, left, right);
+    cpu::add_products(sums, left, right);
     for (int lane = 0; lane < warp_lanes; ++lane) {
       auto& own = *static_cast<Multiplication*>(lanes[lane]);
       for (Register<D>& each : own.d) each = 0;
       for (int i = 0; i < M * N / warp_lanes; ++i)
         own.d[i / in_d] |=
-            in_register<D>(host::from_sum<D, saturates>(sums[lane / 4 + i / 2 * 8][2 * (lane % 4) + i % 2]), i % in_d);
+            in_register<D>(cpu::from_sum<D, saturates>(sums[lane / 4 + i / 2 * 8][2 * (lane % 4) + i % 2]), i % in_d);
     }
   }
 };
@@ -112,7 +112,7 @@ TRIFOLD_OF_THE_WARP void mma_(std::tuple<Ds...> d, std::tuple<As...> a, std::tup
   take_all(own.a, a);
   take_all(own.b, b);
   take_all(own.c, c);
-  host::meet_whole_warp(Wait::mma, own, line);
+  cpu::meet_whole_warp(Wait::mma, own, line);
   put_all(d, own.d);
 }
 
@@ -168,16 +168,16 @@ __forceinline__ void ldmatrix_(std::tuple<D...> d, Address<R> address, Line line
   using Own = Matrices<matrices_of<M...>, has<modifier::trans_, M...>>;
   Own own;
   own.run = &Own::to_registers;
-  if constexpr (host::checked) {
+  if constexpr (cpu::checked) {
     Arrival here;
     here.run = &Arrival::none;
-    host::meet_whole_warp(Wait::ldmatrix, here, line);
+    cpu::meet_whole_warp(Wait::ldmatrix, here, line);
   }
-  if (host::lane() < 8 * matrices_of<M...>) {
+  if (cpu::lane() < 8 * matrices_of<M...>) {
     const MatrixRow row = *pointer<const MatrixRow, M...>(address);
     std::memcpy(own.row, &row, sizeof row);
   }
-  host::meet_whole_warp(Wait::ldmatrix, own, line);
+  cpu::meet_whole_warp(Wait::ldmatrix, own, line);
   put_all(d, own.registers);
 }
 template <class T, class... M, class R, class... A>
@@ -186,8 +186,8 @@ __forceinline__ void stmatrix_(Address<R> address, std::tuple<A...> a, Line line
   Own own;
   own.run = &Own::to_rows;
   take_all(own.registers, a);
-  host::meet_whole_warp(Wait::stmatrix, own, line);
-  if (host::lane() < 8 * matrices_of<M...>) {
+  cpu::meet_whole_warp(Wait::stmatrix, own, line);
+  if (cpu::lane() < 8 * matrices_of<M...>) {
     MatrixRow row;
     std::memcpy(&row, own.row, sizeof row);
     *pointer<MatrixRow, M...>(address) = row;
@@ -215,7 +215,7 @@ __forceinline__ void movmatrix_(D& d, A a, Line line = {}) {
   Transposition own;
   own.run = &Transposition::transpose;
   own.from = get<uint32_t>(a);
-  host::meet_whole_warp(Wait::movmatrix, own, line);
+  cpu::meet_whole_warp(Wait::movmatrix, own, line);
   put(d, own.to);
 }
 

@@ -32,15 +32,15 @@ template <class T, class... M, class R, class A>
 __forceinline__ void mbarrier_(Address<R> address, A a) {
   void* const barrier = barrier_at<M...>(address);
   if constexpr (has<modifier::init_, M...>)
-    host::init_mbarrier(barrier, get<uint32_t>(a), address.line);
+    cpu::init_mbarrier(barrier, get<uint32_t>(a), address.line);
   else if constexpr (has<modifier::expect_tx_, M...>)
-    host::expect_at_mbarrier(barrier, get<uint32_t>(a), own_only<M...>, address.line);
+    cpu::expect_at_mbarrier(barrier, get<uint32_t>(a), own_only<M...>, address.line);
   else
-    host::complete_at_mbarrier(barrier, get<uint32_t>(a), own_only<M...>, address.line);
+    cpu::complete_at_mbarrier(barrier, get<uint32_t>(a), own_only<M...>, address.line);
 }
 template <class T, class... M, class R>
 __forceinline__ void mbarrier_(Address<R> address) {
-  host::invalidate_mbarrier(barrier_at<M...>(address), address.line);
+  cpu::invalidate_mbarrier(barrier_at<M...>(address), address.line);
 }
 
 template <class T, class... M, class D, class R, class A>
@@ -48,15 +48,15 @@ template <class T, class... M, class D, class R, class A>
 __forceinline__ void mbarrier_(D& d, Address<R> address, A a) {
   constexpr bool expects = has<modifier::expect_tx_, M...>;
   const auto number = get<uint32_t>(a);
-  const host::MBarrierArrival arrival{.count = expects ? 1 : number,
-                                      .bytes = expects ? number : 0,
-                                      .expects = expects,
-                                      .drops = has<modifier::arrive_drop_, M...>,
-                                      .must_not_complete = has<modifier::noComplete_, M...>,
-                                      .relaxed = has<modifier::relaxed_, M...>,
-                                      .of_cluster = has<modifier::cluster_, M...>,
-                                      .own_only = own_only<M...>};
-  put(d, host::arrive_at_mbarrier(barrier_at<M...>(address), arrival, address.line));
+  const cpu::MBarrierArrival arrival{.count = expects ? 1 : number,
+                                     .bytes = expects ? number : 0,
+                                     .expects = expects,
+                                     .drops = has<modifier::arrive_drop_, M...>,
+                                     .must_not_complete = has<modifier::noComplete_, M...>,
+                                     .relaxed = has<modifier::relaxed_, M...>,
+                                     .of_cluster = has<modifier::cluster_, M...>,
+                                     .own_only = own_only<M...>};
+  put(d, cpu::arrive_at_mbarrier(barrier_at<M...>(address), arrival, address.line));
 }
 template <class T, class... M, class D, class R>
   requires is_arrival<M...>
@@ -74,16 +74,16 @@ __forceinline__ void mbarrier_(D& ended, Address<R> address, A of, Hint...) {
     number = get<uint32_t>(of);
   else
     number = get<uint64_t>(of);
-  const host::MBarrierPhase phase{
+  const cpu::MBarrierPhase phase{
       .of = number,
       .by_parity = by_parity,
-      .patience = has<modifier::try_wait_, M...> ? host::Patience::tries : host::Patience::none,
+      .patience = has<modifier::try_wait_, M...> ? cpu::Patience::tries : cpu::Patience::none,
       .of_cluster = has<modifier::cluster_, M...>};
-  put(ended, host::wait_at_mbarrier(barrier_at<M...>(address), phase, address.line));
+  put(ended, cpu::wait_at_mbarrier(barrier_at<M...>(address), phase, address.line));
 }
 
 template <class T, class Count, class D, class A>
-  requires host::same_as<Count, modifier::pending_count_>
+  requires cpu::same_as<Count, modifier::pending_count_>
 __forceinline__ void mbarrier_(D& d, A state) {
   put(d, static_cast<uint32_t>(get<uint64_t>(state) >> 32));
 }

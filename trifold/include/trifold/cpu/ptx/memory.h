@@ -23,10 +23,10 @@ template <class R>
 struct Address {
   R base;
   int64_t offset;
-  host::Line line;
+  cpu::Line line;
 };
 template <class R>
-__forceinline__ Address<R> at(R base, int64_t offset, host::Line line = {}) {
+__forceinline__ Address<R> at(R base, int64_t offset, cpu::Line line = {}) {
   return {base, offset, line};
 }
 
@@ -36,19 +36,19 @@ inline constexpr bool of_shared =
     has<modifier::shared_, M...> || has<modifier::shared_cta_, M...> || has<modifier::shared_cluster_, M...>;
 
 // Whether it is a 32-bit address of shared memory; few pointers are so small.
-inline bool is_in_window(uint64_t address, host::Line line) {
-  return address >> 32 == 0 && host::is_in_window(static_cast<uint32_t>(address), line);
+inline bool is_in_window(uint64_t address, cpu::Line line) {
+  return address >> 32 == 0 && cpu::is_in_window(static_cast<uint32_t>(address), line);
 }
 
 // Resolves an address, for all instructions.
 template <class W, class... M, class R>
 __forceinline__ W* pointer(Address<R> address) {
-  static_assert(host::same_as<R, uint64_t> || host::same_as<R, uint32_t>, "an address has 32 or 64 bits");
+  static_assert(cpu::same_as<R, uint64_t> || cpu::same_as<R, uint32_t>, "an address has 32 or 64 bits");
   const uint64_t at = static_cast<uint64_t>(address.base) + static_cast<uint64_t>(address.offset);
   if constexpr (of_shared<M...>) {
     constexpr bool own_only = !has<modifier::shared_cluster_, M...>;
     if (sizeof(R) == 4 || is_in_window(at, address.line))
-      return static_cast<W*>(host::shared_memory(static_cast<uint32_t>(at), own_only, address.line));
+      return static_cast<W*>(cpu::shared_memory(static_cast<uint32_t>(at), own_only, address.line));
   } else {
     static_assert(
         sizeof(R) == 8,
@@ -59,46 +59,46 @@ __forceinline__ W* pointer(Address<R> address) {
 }
 
 template <class T, class... M, class D, class A>
-__forceinline__ void cvta_(D& d, A a, host::Line line = {}) {
+__forceinline__ void cvta_(D& d, A a, cpu::Line line = {}) {
   uint64_t address = get<T>(a);
   if constexpr (of_shared<M...>) {
     constexpr bool to = has<modifier::to_, M...>;
     if (to && !is_in_window(address, line))
-      address = host::shared_address(reinterpret_cast<const void*>(address), line);
+      address = cpu::shared_address(reinterpret_cast<const void*>(address), line);
     else if (!to && is_in_window(address, line))
-      address = reinterpret_cast<uint64_t>(host::shared_memory(static_cast<uint32_t>(address), false, line));
+      address = reinterpret_cast<uint64_t>(cpu::shared_memory(static_cast<uint32_t>(address), false, line));
   }
   put(d, address);
 }
 template <class Space, class D, class A>
-__forceinline__ void isspacep_(D& d, A a, host::Line line = {}) {
+__forceinline__ void isspacep_(D& d, A a, cpu::Line line = {}) {
   const auto* const address = reinterpret_cast<const void*>(get<uint64_t>(a));
-  if constexpr (host::same_as<Space, modifier::global_>)
+  if constexpr (cpu::same_as<Space, modifier::global_>)
     put(d, __isGlobal(address, line) != 0);
-  else if constexpr (host::same_as<Space, modifier::local_>)
-    put(d, host::is_local(address));
+  else if constexpr (cpu::same_as<Space, modifier::local_>)
+    put(d, cpu::is_local(address));
   else
-    put(d, host::is_shared(address, has<modifier::shared_cluster_, Space>, line));
+    put(d, cpu::is_shared(address, has<modifier::shared_cluster_, Space>, line));
 }
 
 // For shared memory of the cluster's blocks.
 template <class T, class... M, class D, class A, class B>
-__forceinline__ void mapa_(D& d, A a, B rank, host::Line line = {}) {
+__forceinline__ void mapa_(D& d, A a, B rank, cpu::Line line = {}) {
   static_assert(sizeof(T) == 8 || of_shared<M...>, "mapa of 32 bits is mapa.shared::cluster.u32");
   const T address = get<T>(a);
   if (sizeof(T) == 4 || (of_shared<M...> && is_in_window(address, line)))
-    put(d, T{host::map_shared_address(static_cast<uint32_t>(address), get<uint32_t>(rank), line)});
+    put(d, T{cpu::map_shared_address(static_cast<uint32_t>(address), get<uint32_t>(rank), line)});
   else
     put(d, static_cast<T>(reinterpret_cast<uint64_t>(
-               host::map_shared(reinterpret_cast<const void*>(uint64_t{address}), get<uint32_t>(rank), line))));
+               cpu::map_shared(reinterpret_cast<const void*>(uint64_t{address}), get<uint32_t>(rank), line))));
 }
 template <class T, class... M, class D, class A>
-__forceinline__ void getctarank_(D& d, A a, host::Line line = {}) {
+__forceinline__ void getctarank_(D& d, A a, cpu::Line line = {}) {
   static_assert(sizeof(T) == 8 || of_shared<M...>, "getctarank of 32 bits is getctarank.shared::cluster.u32");
   const T address = get<T>(a);
   const bool in_window = sizeof(T) == 4 || (of_shared<M...> && is_in_window(address, line));
-  put(d, uint32_t{in_window ? host::rank_of_shared_address(static_cast<uint32_t>(address), line)
-                            : host::rank_of_shared(reinterpret_cast<const void*>(uint64_t{address}), line)});
+  put(d, uint32_t{in_window ? cpu::rank_of_shared_address(static_cast<uint32_t>(address), line)
+                            : cpu::rank_of_shared(reinterpret_cast<const void*>(uint64_t{address}), line)});
 }
 
 // The data of an access: words of any type, aligned to their total size.
@@ -108,10 +108,10 @@ struct [[gnu::may_alias]] alignas(count * sizeof(W)) Words {
 };
 
 template <class... M>
-inline constexpr host::Scope scope_of = has<modifier::sys_, M...>       ? host::Scope::system
-                                        : has<modifier::cta_, M...>     ? host::Scope::block
-                                        : has<modifier::cluster_, M...> ? host::Scope::cluster
-                                                                        : host::Scope::device;
+inline constexpr cpu::Scope scope_of = has<modifier::sys_, M...>       ? cpu::Scope::system
+                                       : has<modifier::cta_, M...>     ? cpu::Scope::block
+                                       : has<modifier::cluster_, M...> ? cpu::Scope::cluster
+                                                                       : cpu::Scope::device;
 
 template <class... M>
 inline constexpr size_t count_of = has<modifier::v4_, M...>   ? 4
@@ -126,14 +126,14 @@ inline constexpr bool releases = has<modifier::release_, M...> || has<modifier::
 template <class... M>
 __forceinline__ void fence_before() {
   if constexpr (!releases<M...>) return;
-  if constexpr (host::checked)
-    host::fence(scope_of<M...>);
+  if constexpr (cpu::checked)
+    cpu::fence(scope_of<M...>);
   else
     std::atomic_thread_fence(std::memory_order_release);
 }
 template <class... M>
 __forceinline__ void fence_after() {
-  if constexpr (acquires<M...> && !host::checked) std::atomic_thread_fence(std::memory_order_acquire);
+  if constexpr (acquires<M...> && !cpu::checked) std::atomic_thread_fence(std::memory_order_acquire);
 }
 
 template <class W, class... M>
@@ -141,20 +141,20 @@ __forceinline__ W load_word(const W* from) {
   W word = 0;
   if constexpr (has<modifier::volatile_, M...>) {
     word = reinterpret_cast<const volatile Words<W, 1>*>(from)->word[0];
-  } else if constexpr (host::checked) {
-    return static_cast<W>(host::checked_load(from, sizeof(W), scope_of<M...>));
+  } else if constexpr (cpu::checked) {
+    return static_cast<W>(cpu::checked_load(from, sizeof(W), scope_of<M...>));
   } else {
     word = __atomic_load_n(from, __ATOMIC_RELAXED);
   }
-  if constexpr (!host::checked) host::looked();  // its thread may be waiting for another one to write
+  if constexpr (!cpu::checked) cpu::looked();  // its thread may be waiting for another one to write
   return word;
 }
 template <class W, class... M>
 __forceinline__ void store_word(W* to, W word) {
   if constexpr (has<modifier::volatile_, M...>)
     reinterpret_cast<volatile Words<W, 1>*>(to)->word[0] = word;
-  else if constexpr (host::checked)
-    host::checked_store(to, sizeof(W), scope_of<M...>, word);
+  else if constexpr (cpu::checked)
+    cpu::checked_store(to, sizeof(W), scope_of<M...>, word);
   else
     __atomic_store_n(to, word, __ATOMIC_RELAXED);
 }
@@ -167,7 +167,7 @@ inline constexpr bool strong = has<modifier::volatile_, M...> || has<modifier::r
 template <class T, class... M, class... D, class R>
 __forceinline__ void ld_(std::tuple<D...> to, Address<R> address) {
   constexpr size_t count = count_of<M...>;
-  using W = host::Word<sizeof(T)>;
+  using W = cpu::Word<sizeof(T)>;
   Words<W, count> moved;
   if constexpr (strong<M...>) {
     for (size_t i = 0; i < count; ++i) moved.word[i] = load_word<W, M...>(pointer<const W, M...>(address) + i);
@@ -176,7 +176,7 @@ __forceinline__ void ld_(std::tuple<D...> to, Address<R> address) {
     moved = *pointer<const Words<W, count>, M...>(address);
   }
   size_t i = 0;
-  std::apply([&](auto&... each) { (put_wide(each, host::bit_cast<T>(moved.word[i++])), ...); }, to);
+  std::apply([&](auto&... each) { (put_wide(each, cpu::bit_cast<T>(moved.word[i++])), ...); }, to);
 }
 template <class T, class... M, class... D, class R>
 __forceinline__ void ldu_(std::tuple<D...> to, Address<R> address) {
@@ -185,12 +185,12 @@ __forceinline__ void ldu_(std::tuple<D...> to, Address<R> address) {
 
 template <class W, class T, class A>
 __forceinline__ W word_of(A a) {
-  return host::bit_cast<W>(get_low<T>(a));
+  return cpu::bit_cast<W>(get_low<T>(a));
 }
 template <class T, class... M, class... A, class R>
 __forceinline__ void st_(Address<R> address, std::tuple<A...> from) {
   constexpr size_t count = sizeof...(A);
-  using W = host::Word<sizeof(T)>;
+  using W = cpu::Word<sizeof(T)>;
   const auto moved = std::apply([](auto... each) { return Words<W, count>{{word_of<W, T>(each)...}}; }, from);
   if constexpr (strong<M...>) {
     fence_before<M...>();
@@ -228,7 +228,7 @@ __forceinline__ T updated(T old, T value) {
 }
 // Sums of signed integers wrap.
 template <class T>
-using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, host::Identity<T>>::type;
+using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, cpu::Identity<T>>::type;
 template <class T, class... M>
 using Updated = std::conditional_t<has<modifier::add_, M...>, Wrapping<T>, T>;
 
@@ -238,14 +238,14 @@ __forceinline__ void atom_(D& d, Address<R> address, A a) {
   const U value = get<U>(a);
   fence_before<M...>();
   const U old =
-      host::update<scope_of<M...>>(pointer<U, M...>(address), [value](U x) { return updated<U, M...>(x, value); });
+      cpu::update<scope_of<M...>>(pointer<U, M...>(address), [value](U x) { return updated<U, M...>(x, value); });
   fence_after<M...>();
   put(d, old);
 }
 template <class T, class... M, class D, class R, class A, class B>
 __forceinline__ void atom_(D& d, Address<R> address, A expected, B value) {
   fence_before<M...>();
-  const T old = host::compare_and_swap<scope_of<M...>, T>(pointer<T, M...>(address), get<T>(expected), get<T>(value));
+  const T old = cpu::compare_and_swap<scope_of<M...>, T>(pointer<T, M...>(address), get<T>(expected), get<T>(value));
   fence_after<M...>();
   put(d, old);
 }
@@ -275,23 +275,23 @@ __forceinline__ void red_(Address<R> address, std::tuple<A...> from) {
 // Between the generic and the async proxy, for the memory that the modifiers select; there are no aliased addresses.
 template <class... M>
 __forceinline__ void fence_proxy() {
-  constexpr unsigned spaces = has<modifier::global_, M...> ? host::global_proxy
-                              : of_shared<M...>            ? host::shared_proxy
-                                                           : host::global_proxy | host::shared_proxy;
-  if constexpr (has<modifier::async_, M...>) host::fence_proxy(spaces);
+  constexpr unsigned spaces = has<modifier::global_, M...> ? cpu::global_proxy
+                              : of_shared<M...>            ? cpu::shared_proxy
+                                                           : cpu::global_proxy | cpu::shared_proxy;
+  if constexpr (has<modifier::async_, M...>) cpu::fence_proxy(spaces);
 }
 template <class... M>
-__forceinline__ void fence_(host::Line line = {}) {
+__forceinline__ void fence_(cpu::Line line = {}) {
   if constexpr (has<modifier::proxy_, M...>)
     fence_proxy<M...>();
   else if constexpr (has<modifier::mbarrier_init_, M...>)
-    host::fence_mbarrier_inits(line);
+    cpu::fence_mbarrier_inits(line);
   else
-    host::fence(scope_of<M...>);
+    cpu::fence(scope_of<M...>);
 }
 template <class Of>
 __forceinline__ void membar_() {
-  host::fence(scope_of<Of>);  // .gl is the device
+  cpu::fence(scope_of<Of>);  // .gl is the device
 }
 
 // Hints for caches.
@@ -304,7 +304,7 @@ __forceinline__ void applypriority_(Address<R>, Size) {}
 // The bytes are undefined until they are written.
 template <class... M, class R, class Size>
 __forceinline__ void discard_(Address<R> address, Size size) {
-  if constexpr (host::checked) host::checked_discard(pointer<char, M...>(address), get<uint32_t>(size));
+  if constexpr (cpu::checked) cpu::checked_discard(pointer<char, M...>(address), get<uint32_t>(size));
 }
 template <class T, class... M, class D>
 __forceinline__ void createpolicy_(D& d) {

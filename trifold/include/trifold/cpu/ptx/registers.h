@@ -66,14 +66,14 @@ struct nc_; struct L1_; struct L2_; struct L2_evict_last_; struct L2_evict_norma
 
 // Whether `M` is among the modifiers of an instruction.
 template <class M, class... Modifiers>
-inline constexpr bool has = (host::same_as<M, Modifiers> || ...);
+inline constexpr bool has = (cpu::same_as<M, Modifiers> || ...);
 
 // The destination `_`.
 struct Sink {};
 inline constexpr Sink sink;
 
 template <class R>
-concept Immediate = host::same_as<R, int64_t> || host::same_as<R, double>;
+concept Immediate = cpu::same_as<R, int64_t> || cpu::same_as<R, double>;
 
 // A number in the source.
 constexpr int64_t constant(uint64_t value) {
@@ -84,15 +84,15 @@ constexpr int64_t constant(uint64_t value) {
 // decimal.
 template <class T, class R>
 __forceinline__ T get(R from) {
-  if constexpr (host::same_as<R, int64_t>) {
+  if constexpr (cpu::same_as<R, int64_t>) {
     static_assert(std::is_integral_v<T>, "PTX writes a constant of a floating-point type with a point, or as 0f…");
     return static_cast<T>(from);
-  } else if constexpr (host::same_as<R, double>) {
+  } else if constexpr (cpu::same_as<R, double>) {
     static_assert(!std::is_integral_v<T>, "the operand of an integer instruction of PTX is a real number");
     return static_cast<T>(from);
   } else {
     static_assert(sizeof(R) == sizeof(T), "an operand of this PTX instruction has not the size of its type");
-    return host::bit_cast<T>(from);
+    return cpu::bit_cast<T>(from);
   }
 }
 
@@ -103,27 +103,27 @@ __forceinline__ T get_low(R from) {
     return get<T>(from);
   } else {
     static_assert(sizeof(R) >= sizeof(T), "an operand of this PTX instruction is narrower than its type");
-    return host::bit_cast<T>(static_cast<host::Word<sizeof(T)>>(from));
+    return cpu::bit_cast<T>(static_cast<cpu::Word<sizeof(T)>>(from));
   }
 }
 
 template <class T, class R>
 __forceinline__ void put(R& to, T value) {
-  if constexpr (!host::same_as<R, const Sink>) {
+  if constexpr (!cpu::same_as<R, const Sink>) {
     static_assert(sizeof(R) == sizeof(T), "the destination of this PTX instruction has not the size of its type");
-    to = host::bit_cast<R>(value);
+    to = cpu::bit_cast<R>(value);
   }
 }
 
 // The same for a register that may be wider: extended by the sign for a signed type, else by zeros.
 template <class T, class R>
 __forceinline__ void put_wide(R& to, T value) {
-  if constexpr (!host::same_as<R, const Sink>) {
+  if constexpr (!cpu::same_as<R, const Sink>) {
     static_assert(sizeof(R) >= sizeof(T), "the destination of this PTX instruction is narrower than its type");
     if constexpr (std::is_integral_v<T>)
       to = static_cast<R>(value);
     else
-      to = host::bit_cast<host::Word<sizeof(T)>>(value);
+      to = cpu::bit_cast<cpu::Word<sizeof(T)>>(value);
   }
 }
 
@@ -144,13 +144,13 @@ __forceinline__ auto input(V value) {
   } else if constexpr (constraint == 'f' || constraint == 'd') {
     static_assert(std::is_floating_point_v<V> && sizeof(V) == (constraint == 'f' ? 4 : 8),
                   "an operand of asm with the constraint f is a float, and with d a double");
-    return host::bit_cast<host::Word<sizeof(V)>>(value);
+    return cpu::bit_cast<cpu::Word<sizeof(V)>>(value);
   } else {
     static_assert(integer && sizeof(V) == (constraint == 'h'   ? 2
                                            : constraint == 'r' ? 4
                                                                : 8),
                   "an operand of asm with the constraint h, r or l is an integer of 16, 32 or 64 bits");
-    return host::bit_cast<host::Word<sizeof(V)>>(value);
+    return cpu::bit_cast<cpu::Word<sizeof(V)>>(value);
   }
 }
 
@@ -158,14 +158,14 @@ __forceinline__ auto input(V value) {
 template <char constraint>
 __forceinline__ auto unwritten() {
   constexpr size_t bytes = constraint == 'h' ? 2 : constraint == 'r' || constraint == 'f' ? 4 : 8;
-  return static_cast<host::Word<bytes>>(-1);
+  return static_cast<cpu::Word<bytes>>(-1);
 }
 
 // Copies a register's bits to the variable that is an operand of asm.
 template <class V, class R>
 __forceinline__ void assign(V& place, R bits) {
   static_assert(sizeof(V) == sizeof(R), "an output of asm has not the size that its constraint says");
-  place = host::bit_cast<std::remove_volatile_t<V>>(bits);
+  place = cpu::bit_cast<std::remove_volatile_t<V>>(bits);
 }
 
 }  // namespace trifold::ptx

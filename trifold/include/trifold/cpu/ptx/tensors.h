@@ -19,14 +19,14 @@ template <class... M, class To, class Map, class... C, class Barrier>
 void load_tensor(Address<To> to, Address<Map> map, const std::tuple<C...>& at, Address<Barrier> barrier,
                  uint32_t ranks) {
   const auto place = coordinates(at);
-  host::start_tensor_copy({.map = pointer<const char>(map),
-                           .at = place.data(),
-                           .dimensions = sizeof...(C),
-                           .shared = pointer<char, TargetSpace<M...>>(to),
-                           .to_shared = true,
-                           .barrier = pointer<char, TargetSpace<M...>>(barrier),
-                           .ranks = ranks},
-                          to.line);
+  cpu::start_tensor_copy({.map = pointer<const char>(map),
+                          .at = place.data(),
+                          .dimensions = sizeof...(C),
+                          .shared = pointer<char, TargetSpace<M...>>(to),
+                          .to_shared = true,
+                          .barrier = pointer<char, TargetSpace<M...>>(barrier),
+                          .ranks = ranks},
+                         to.line);
 }
 template <class... M, class To, class Map, class... C, class Barrier>
   requires has<modifier::tensor_, M...>
@@ -41,24 +41,24 @@ void cp_(Address<To> to, Address<Map> map, std::tuple<C...> at, Address<Barrier>
 
 // Finds the operation of a reduction among the modifiers.
 template <class M>
-void reduce_tensor(const host::TensorCopy& copy, host::Line line) {
+void reduce_tensor(const cpu::TensorCopy& copy, cpu::Line line) {
   namespace words = modifier;
   if constexpr (has<M, words::add_, words::min_, words::max_, words::and_, words::or_, words::xor_>)
-    host::start_tensor_reduction<M>(copy, line);
+    cpu::start_tensor_reduction<M>(copy, line);
 }
 template <class... M, class Map, class... C, class From>
   requires has<modifier::tensor_, M...>
 void cp_(Address<Map> map, std::tuple<C...> at, Address<From> from) {
   const auto place = coordinates(at);
-  const host::TensorCopy copy{.map = pointer<const char>(map),
-                              .at = place.data(),
-                              .dimensions = sizeof...(C),
-                              .shared = pointer<char, modifier::shared_cta_>(from),
-                              .to_shared = false};
+  const cpu::TensorCopy copy{.map = pointer<const char>(map),
+                             .at = place.data(),
+                             .dimensions = sizeof...(C),
+                             .shared = pointer<char, modifier::shared_cta_>(from),
+                             .to_shared = false};
   if constexpr (has<modifier::reduce_, M...>)
     (reduce_tensor<M>(copy, map.line), ...);
   else
-    host::start_tensor_copy(copy, map.line);
+    cpu::start_tensor_copy(copy, map.line);
 }
 
 // A prefetch has no effect on results.

@@ -13,8 +13,8 @@
 
 namespace trifold::ptx {
 
-using host::Line;
-using host::Wait;
+using cpu::Line;
+using cpu::Wait;
 
 // The names are those of the variables and axes: only a macro can define them.
 #define TRIFOLD_AXES(name, variable)    \
@@ -47,13 +47,13 @@ __forceinline__ bool is_explicit_cluster() {
   return __clusterDimIsSpecified() != 0;
 }
 __forceinline__ uint32_t laneid() {
-  return host::lane();
+  return cpu::lane();
 }
 __forceinline__ uint32_t warpid() {
   return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32;
 }
 __forceinline__ uint32_t nwarpid() {
-  return (host::threads_of_block() + 31) / 32;
+  return (cpu::threads_of_block() + 31) / 32;
 }
 // One multiprocessor, and one grid.
 __forceinline__ uint32_t smid() {
@@ -103,15 +103,15 @@ __forceinline__ uint32_t lanemask_ge() {
 
 // bar.sync and bar.arrive.
 template <class... M, class A, class B>
-  requires(!host::same_as<B, Line>)
+  requires(!cpu::same_as<B, Line>)
 __forceinline__ void bar_(A number, B threads, Line line = {}) {
   constexpr Wait operation = has<modifier::arrive_, M...> ? Wait::named_arrive : Wait::named_barrier;
-  host::wait_at_numbered_barrier(operation, get<uint32_t>(number), get<uint32_t>(threads), false, line);
+  cpu::wait_at_numbered_barrier(operation, get<uint32_t>(number), get<uint32_t>(threads), false, line);
 }
 template <class... M, class A>
   requires(!has<modifier::warp_, M...>)
 __forceinline__ void bar_(A number, Line line = {}) {
-  bar_<M...>(number, host::threads_of_block(), line);
+  bar_<M...>(number, cpu::threads_of_block(), line);
 }
 template <class... M, class A>
   requires has<modifier::warp_, M...>
@@ -123,26 +123,26 @@ template <class T, class... M, class D, class A, class B>
 __forceinline__ void bar_(D& d, A number, B of, bool predicate, Line line = {}) {
   const auto threads = get<uint32_t>(of);
   const unsigned count =
-      host::wait_at_numbered_barrier(Wait::named_barrier, get<uint32_t>(number), threads, predicate, line);
+      cpu::wait_at_numbered_barrier(Wait::named_barrier, get<uint32_t>(number), threads, predicate, line);
   put(d, static_cast<T>(has<modifier::popc_, M...>  ? count
                         : has<modifier::and_, M...> ? count == threads
                                                     : count != 0));
 }
 template <class T, class... M, class D, class A>
 __forceinline__ void bar_(D& d, A number, bool predicate, Line line = {}) {
-  bar_<T, M...>(d, number, host::threads_of_block(), predicate, line);
+  bar_<T, M...>(d, number, cpu::threads_of_block(), predicate, line);
 }
 
 // barrier.cluster. By default an arrival releases, and a wait acquires.
 template <class Cluster, class Way, class... M>
-  requires host::same_as<Cluster, modifier::cluster_>
+  requires cpu::same_as<Cluster, modifier::cluster_>
 __forceinline__ void bar_(Line line = {}) {
   constexpr Wait arrival = has<modifier::relaxed_, M...> ? Wait::cluster_arrive_relaxed : Wait::cluster_arrive;
-  host::wait_at_wider_barrier(host::same_as<Way, modifier::wait_> ? Wait::cluster_wait : arrival, line);
+  cpu::wait_at_wider_barrier(cpu::same_as<Way, modifier::wait_> ? Wait::cluster_wait : arrival, line);
 }
 template <class Way>
 __forceinline__ void griddepcontrol_() {
-  if constexpr (host::same_as<Way, modifier::wait_>)
+  if constexpr (cpu::same_as<Way, modifier::wait_>)
     cudaGridDependencySynchronize();
   else
     cudaTriggerProgrammaticLaunchCompletion();
@@ -156,8 +156,8 @@ __forceinline__ void shfl_(D& d, P& in_range, A a, B lane, C clamp, Mask mask, L
                              : has<Mode, modifier::down_> ? Wait::shuffle_down
                              : has<Mode, modifier::bfly_> ? Wait::shuffle_xor
                                                           : Wait::shuffle;
-  const auto answer = host::meet_warp(operation, get<uint32_t>(mask), false, get<T>(a), get<uint32_t>(lane),
-                                      get<uint32_t>(clamp), line);
+  const auto answer =
+      cpu::meet_warp(operation, get<uint32_t>(mask), false, get<T>(a), get<uint32_t>(lane), get<uint32_t>(clamp), line);
   put(d, static_cast<T>(answer.value));
   put(in_range, answer.predicate);
 }
@@ -167,8 +167,8 @@ __forceinline__ void vote_(D& d, bool predicate, Mask mask, Line line = {}) {
                              : has<Mode, modifier::any_> ? Wait::vote_any
                              : has<Mode, modifier::uni_> ? Wait::vote_equal
                                                          : Wait::ballot;
-  const auto answer = host::meet_warp(operation, get<uint32_t>(mask), predicate, 0, 0, 0, line);
-  if constexpr (host::same_as<T, bool>)
+  const auto answer = cpu::meet_warp(operation, get<uint32_t>(mask), predicate, 0, 0, 0, line);
+  if constexpr (cpu::same_as<T, bool>)
     put(d, answer.predicate);
   else
     put(d, static_cast<T>(answer.value));
