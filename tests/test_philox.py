@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from trifold.build.recipe import host_flags
+from trifold.build.recipe import cpu_link_flags
 from trifold.implementation import prototype_module
 from trifold.workspace import Workspace
 
@@ -71,7 +71,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     (folder / "philox.cpp").write_text(CPP)
     include = ROOT / "trifold" / "include"
     command = [compiler, "-std=c++20", "-O2", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-fPIC", "-shared"]
-    paths = [f"-I{include}", "philox.cpp", *host_flags(), "-o", "philox.so"]
+    paths = [f"-I{include}", "philox.cpp", *cpu_link_flags(), "-o", "philox.so"]
     subprocess.run([*command, *paths], cwd=folder, check=True)
     library = ctypes.CDLL(str(folder / "philox.so"))
     for function in (library.normals32, library.normals64):

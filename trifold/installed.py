@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trifold.errors import ToolchainError
 
-CPU_LIBRARY = "libtrifold_host.so"
+CPU_LIBRARY = "libtrifold_cpu.so"
 
 
 def find(name: str) -> Path | None:

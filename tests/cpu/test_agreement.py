@@ -11,7 +11,7 @@ import torch
 
 from tests.cpu.catalogue.checked import op_in
 from tests.cpu.catalogue.gpu import GpuKernel, build
-from tests.cpu.catalogue.launcher import HostKernel, Start
+from tests.cpu.catalogue.launcher import CpuKernel, Start
 from tests.cpu.catalogue.twins import Twin
 from tests.cpu.test_catalogue import RIGHT, assert_same_numbers
 from trifold.implementation import load_port
@@ -43,7 +43,7 @@ def on_gpu(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 @pytest.mark.parametrize("twin", RIGHT, ids=str)
 def test_the_cpu_computes_what_the_gpu_does(twin: Twin, start: Start, on_gpu: ctypes.CDLL) -> None:
     """Bit for bit in integers, within 2 ulp in floating point; both equal NumPy's result, too."""
-    gpu, host = GpuKernel(on_gpu, twin.qualified, twin.more), HostKernel(start, twin.qualified, twin.more)
+    gpu, host = GpuKernel(on_gpu, twin.qualified, twin.more), CpuKernel(start, twin.qualified, twin.more)
     twin.case.run(gpu)
     twin.case.run(host)
     if twin.case.name in ANY_ORDER:

@@ -15,9 +15,9 @@ import pytest
 import torch
 
 from tests.cpu.catalogue.agreement import row_of
-from tests.cpu.catalogue.asynchronous.agreement import document, on_host, subject_of, write_program
+from tests.cpu.catalogue.asynchronous.agreement import document, on_cpu, subject_of, write_program
 from tests.cpu.catalogue.asynchronous.catalogue import CLASSES, PAIRS, WITHOUT_PAIR
-from tests.cpu.catalogue.asynchronous.checks import SEEDS, findings, host_kernel, op_of_pairs
+from tests.cpu.catalogue.asynchronous.checks import SEEDS, cpu_kernel, findings, op_of_pairs
 from tests.cpu.catalogue.asynchronous.kernels import KERNELS, TEXTS, Kernel
 from tests.cpu.catalogue.asynchronous.pair import Pair, qualified
 from tests.cpu.catalogue.gpu import GpuKernel, build
@@ -94,12 +94,12 @@ def test_the_wrong_twin_is_found_by_kind_and_line(pair: Pair, checked: Start) ->
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=str)
 def test_the_right_twin_runs_without_checks(kernel: Kernel, threads: int, plain: Start) -> None:
     with os_threads(threads):
-        kernel.run(host_kernel(plain, kernel), times=64)
+        kernel.run(cpu_kernel(plain, kernel), times=64)
 
 
 def test_operations_are_late_where_nothing_waits_for_them(plain: Start) -> None:
     with pytest.raises(AssertionError, match="not equal"):
-        LATE.right.run(host_kernel(plain, LATE))
+        LATE.right.run(cpu_kernel(plain, LATE))
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
@@ -116,7 +116,7 @@ def test_the_table_of_what_compute_sanitizer_finds(checked: Start) -> None:
     end."""
     right, wrong = KERNELS["store"], PAIRS[0]
     subjects = [subject_of(right), subject_of(wrong)]
-    host = {subjects[0].name: on_host(checked, right), subjects[1].name: on_host(checked, wrong)}
+    host = {subjects[0].name: on_cpu(checked, right), subjects[1].name: on_cpu(checked, wrong)}
     hazard = dataclasses.replace(host[str(wrong)].findings[0], kernel=wrong.qualified)
     runs = [
         ToolRun(tool, 0, tool != "synccheck", "", ToolReport((hazard,) if tool == "racecheck" else (), (), True))

@@ -15,7 +15,7 @@ import pytest
 
 from tests.cpu.catalogue.checked import findings_in, op_in
 from tests.cpu.catalogue.collectives import COLLECTIVES
-from tests.cpu.catalogue.launcher import HostKernel, Recorded, Start
+from tests.cpu.catalogue.launcher import CpuKernel, Recorded, Start
 from tests.cpu.catalogue.native import NATIVE, Native
 from tests.cpu.catalogue.twins import (
     DIFFERENCES,
@@ -61,7 +61,7 @@ def test_both_reports_are_the_same(twin: Twin, start: Start) -> None:
     """Kind, thread, block, element, barrier interval, operation, and the marked lines of both sources."""
     case = twin.case
     (simulator,) = findings_in(case, case.kernel, options(checks="all", seed=0))
-    (host,) = findings_in(case, HostKernel(start, twin.qualified, twin.more), runtime.schedules(1))
+    (host,) = findings_in(case, CpuKernel(start, twin.qualified, twin.more), runtime.schedules(1))
     print(_side_by_side(simulator, host))
     expected, found = summary_of_prototype(simulator, twin), summary_of_twin(host)
     difference = DIFFERENCES.get(case.name)
@@ -82,7 +82,7 @@ def test_a_wrong_twin_is_found_in_another_order_too(twin: Twin, start: Start) ->
     kinds = {expected.kind, *expected.or_kinds}
     if twin.case.name in DIFFERENCES:
         kinds.add(DIFFERENCES[twin.case.name].host.get("kind", expected.kind))
-    found = findings_in(twin.case, HostKernel(start, twin.qualified, twin.more), runtime.schedules(1, seed=SEEDS[1]))
+    found = findings_in(twin.case, CpuKernel(start, twin.qualified, twin.more), runtime.schedules(1, seed=SEEDS[1]))
     if not found and expected.only_some_orders:
         return
     (finding,) = found
@@ -97,7 +97,7 @@ def test_a_right_twin_has_no_finding_and_its_prototype_s_result(twin: Twin, star
     prototype = Recorded(twin.case.kernel)
     assert findings_in(twin.case, prototype, options(checks="all", seed=0)) == []
     for seed in SEEDS:
-        kernel = HostKernel(start, twin.qualified, twin.more)
+        kernel = CpuKernel(start, twin.qualified, twin.more)
         assert findings_in(twin.case, kernel, runtime.schedules(1, seed=seed)) == []
         if seed == 0:
             for ours, theirs in zip(kernel.results, prototype.results, strict=True):
@@ -121,7 +121,7 @@ def nothing_more(*_: Any) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("case", WRONG_IN_CPP, ids=str)
 def test_a_mistake_that_only_cpp_has_is_found(case: Native, start: Start) -> None:
-    (finding,) = findings_in(case, HostKernel(start, case.qualified, nothing_more), runtime.schedules(1))
+    (finding,) = findings_in(case, CpuKernel(start, case.qualified, nothing_more), runtime.schedules(1))
     expected = case.found
     assert expected is not None
     assert finding.kernel in case.qualified.split()
@@ -139,7 +139,7 @@ def test_a_mistake_that_only_cpp_has_is_found(case: Native, start: Start) -> Non
 def test_nothing_is_found_in_these(case: Native, start: Start) -> None:
     """Right kernels; and wrong ones that the checks cannot detect, each with the reason."""
     for seed in SEEDS:
-        kernel = HostKernel(start, case.qualified, nothing_more)
+        kernel = CpuKernel(start, case.qualified, nothing_more)
         assert findings_in(case, kernel, runtime.schedules(1, seed=seed)) == [], case.reason
 
 

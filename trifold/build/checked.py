@@ -60,7 +60,7 @@ _SHARED_SIZE = re.compile(r"\s*\.size\s+(_ZZ[\w.$]+), (\d+)")
 def table_of_shared_arrays(assembly: str) -> str:
     """Assembly of a table: the functions that use shared arrays, themselves or in callees, and these arrays' bytes.
 
-    libtrifold_host compares a kernel's bytes with the limit of a block. Calls through pointers are not followed.
+    libtrifold_cpu compares a kernel's bytes with the limit of a block. Calls through pointers are not followed.
     """
     users: dict[str, set[str]] = {}
     callers: dict[str, set[str]] = {}

@@ -80,7 +80,7 @@ READ_BY_COMPILERS = (
     "PYTORCH_NVCC",
 )
 
-# libtsan and libubsan are not linked: libtrifold_host defines the functions that these flags make the compiler call.
+# libtsan and libubsan are not linked: libtrifold_cpu defines the functions that these flags make the compiler call.
 # -Og, since at higher levels g++ moves loads out of the branches that guard them, where they race. Symbols are kept:
 # they name the shared arrays. Frame pointers lead to the callers of asynchronous operations (engine/cpu/waiting.cpp).
 CHECKED_FLAGS = (
@@ -106,7 +106,7 @@ CHECKED_FLAGS = (
 # Checks need lines and functions of the debug information, a fourth of it. (gdb uses another build.)
 _LINES_ALONE = "-g1"
 
-# libtrifold_host also checks the accesses of these C library functions: they remain calls under their own names.
+# libtrifold_cpu also checks the accesses of these C library functions: they remain calls under their own names.
 CHECKED_LINK_FLAGS = ("-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset",)
 
 _CHILD = Path(__file__).with_name("inline.py")
@@ -139,7 +139,7 @@ def for_cpu(
     """g++, through load_inline; with ``gpu_paths``, launches choose among the kernels as for a GPU."""
     gxx, capability = toolchain.find_gxx(), capability_name()
     flags = (*flags_of_form, *_standard(), *definitions(namespace, "CPU"), *_paths(capability, gpu_paths))
-    link = (*LINK_FLAGS, *host_flags(), *(["--coverage"] if "--coverage" in flags else []))
+    link = (*LINK_FLAGS, *cpu_link_flags(), *(["--coverage"] if "--coverage" in flags else []))
 
     def check() -> None:
         toolchain.find_ninja()
@@ -184,7 +184,7 @@ def for_checks(binding: Path, namespace: str, *, gpu_paths: bool = False) -> Rec
         f"-isystem{torch_folder / 'include'}",
     )
     torch_libraries = (f"-L{torch_folder / 'lib'}", "-ltorch_cpu", "-ltorch", "-lc10")
-    link_flags = (*torch_libraries, *LINK_FLAGS, *CHECKED_LINK_FLAGS, *host_flags())
+    link_flags = (*torch_libraries, *LINK_FLAGS, *CHECKED_LINK_FLAGS, *cpu_link_flags())
 
     def check() -> None:
         toolchain.require_gxx(gxx)
@@ -215,7 +215,7 @@ def for_checks(binding: Path, namespace: str, *, gpu_paths: bool = False) -> Rec
     return Recipe(facts, environment(gxx), check, prepare, for_cpu=True)
 
 
-def host_flags() -> tuple[str, ...]:
+def cpu_link_flags() -> tuple[str, ...]:
     """Link with the library that runs kernels on the CPU, found at load time where it is now."""
     library = installed.cpu_library()
     return (str(library), f"-Wl,-rpath,{library.parent}")

@@ -160,7 +160,7 @@ def _recipe(
         *(option for option in options if option.startswith("-I")),
         f"-I{sources.INCLUDE_ROOT}",
     )
-    link = (*recipe.LINK_FLAGS, *recipe.host_flags(), *(recipe.CHECKED_LINK_FLAGS if build.checked else ()))
+    link = (*recipe.LINK_FLAGS, *recipe.cpu_link_flags(), *(recipe.CHECKED_LINK_FLAGS if build.checked else ()))
 
     def check() -> None:
         toolchain.require_gxx(gxx)

@@ -1,4 +1,4 @@
-"""libtrifold_host, which runs the C++ kernels of ports on the CPU, and calls of ports that were built with checks.
+"""libtrifold_cpu, which runs the C++ kernels of ports on the CPU, and calls of ports that were built with checks.
 
 A checked call runs once for each schedule: an order of blocks and threads given by a seed; seed 0 is the natural one.
 """
@@ -70,17 +70,17 @@ def schedule_count() -> int:
 
 def note_memory(begin: int, size: int) -> None:
     """The running checked call has an array in these bytes; pointers to it may be a kernel's arguments."""
-    _library().trifold_host_note(begin, size)
+    _library().trifold_cpu_note(begin, size)
 
 
 def note_fresh(begin: int, size: int, element_bytes: int) -> None:
     """These bytes are uninitialised, and are filled with a pattern: a kernel's read of them is a finding."""
-    _library().trifold_host_note_fresh(begin, size, element_bytes)
+    _library().trifold_cpu_note_fresh(begin, size, element_bytes)
 
 
 def forget_fresh() -> None:
     """Discard the records of :func:`note_fresh`."""
-    _library().trifold_host_forget_fresh()
+    _library().trifold_cpu_forget_fresh()
 
 
 @functools.cache
@@ -88,28 +88,28 @@ def fresh_memory() -> FreshMemory:
     """The checked calls' record of uninitialised memory."""
     from trifold.fresh_memory import FreshMemory
 
-    return FreshMemory(_library().trifold_host_note_fresh, _library().trifold_host_forget_fresh)
+    return FreshMemory(_library().trifold_cpu_note_fresh, _library().trifold_cpu_forget_fresh)
 
 
 @functools.cache
 def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(installed.cpu_library()))
-    library.trifold_host_begin.argtypes = [ctypes.c_uint64]
-    library.trifold_host_begin.restype = None
-    library.trifold_host_note.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-    library.trifold_host_note.restype = None
-    library.trifold_host_note_fresh.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]
-    library.trifold_host_note_fresh.restype = None
-    library.trifold_host_forget_fresh.argtypes = []
-    library.trifold_host_forget_fresh.restype = None
-    library.trifold_host_record_writes.argtypes = [ctypes.c_bool, ctypes.c_char_p]
-    library.trifold_host_record_writes.restype = None
-    library.trifold_host_written.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
-    library.trifold_host_written.restype = None
-    library.trifold_host_accept.argtypes = [ctypes.c_char_p]
-    library.trifold_host_accept.restype = None
-    library.trifold_host_findings.argtypes = []
-    library.trifold_host_findings.restype = ctypes.c_char_p
+    library.trifold_cpu_begin.argtypes = [ctypes.c_uint64]
+    library.trifold_cpu_begin.restype = None
+    library.trifold_cpu_note.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    library.trifold_cpu_note.restype = None
+    library.trifold_cpu_note_fresh.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]
+    library.trifold_cpu_note_fresh.restype = None
+    library.trifold_cpu_forget_fresh.argtypes = []
+    library.trifold_cpu_forget_fresh.restype = None
+    library.trifold_cpu_record_writes.argtypes = [ctypes.c_bool, ctypes.c_char_p]
+    library.trifold_cpu_record_writes.restype = None
+    library.trifold_cpu_written.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+    library.trifold_cpu_written.restype = None
+    library.trifold_cpu_accept.argtypes = [ctypes.c_char_p]
+    library.trifold_cpu_accept.restype = None
+    library.trifold_cpu_findings.argtypes = []
+    library.trifold_cpu_findings.restype = ctypes.c_char_p
     settings.apply(library)
     return library
 
@@ -172,7 +172,7 @@ def accept(files: Iterable[Path], suppressions: Path | None = None) -> list[Acce
     return accepted.take_files(files)
 
 
-accepted = Accepted(lambda acceptances: _library().trifold_host_accept(acceptances.encode()))
+accepted = Accepted(lambda acceptances: _library().trifold_cpu_accept(acceptances.encode()))
 
 
 def run_checked(call: Callable[[], Any]) -> Any:
@@ -184,7 +184,7 @@ def run_checked(call: Callable[[], Any]) -> Any:
     """
     result = None
     for seed in range(_schedules.seed, _schedules.seed + _schedules.count):
-        _library().trifold_host_begin(seed)
+        _library().trifold_cpu_begin(seed)
         try:
             result = call()
         except (RuntimeError, LaunchError):
@@ -199,7 +199,7 @@ def run_checked(call: Callable[[], Any]) -> Any:
 
 def observe(call: Callable[[], object], seed: int) -> list[Finding]:
     """The findings of a call under the schedule of this seed; they are not recorded."""
-    _library().trifold_host_begin(seed)
+    _library().trifold_cpu_begin(seed)
     call()
     return _found()
 
@@ -208,7 +208,7 @@ def observe(call: Callable[[], object], seed: int) -> list[Finding]:
 def before_each_launch(call: Callable[[], object]) -> Iterator[None]:
     """A context in which ``call`` is called before each launch of a checked port, by the thread that launches. It may
     launch kernels; an exception that it raises is ignored."""
-    before = _library().trifold_host_before_checked_launch
+    before = _library().trifold_cpu_before_checked_launch
     function = _BEFORE_LAUNCH(call)
     before(function)
     try:
@@ -233,7 +233,7 @@ def record_writes(on: bool, library: Path | str | None = None) -> None:
         FileNotFoundError: there is no such library.
     """
     path = None if library is None else os.fsencode(Path(library).resolve(strict=True))
-    _library().trifold_host_record_writes(on, path)
+    _library().trifold_cpu_record_writes(on, path)
 
 
 def written(begin: int, size: int) -> bytes:
@@ -254,7 +254,7 @@ def written(begin: int, size: int) -> bytes:
     if size < 0:
         raise ValueError(f"size must not be negative, but is {size}")
     found = ctypes.create_string_buffer(size)
-    _library().trifold_host_written(begin, size, found)
+    _library().trifold_cpu_written(begin, size, found)
     return found.raw
 
 
@@ -267,5 +267,5 @@ def _take() -> list[Finding]:
 
 
 def _found() -> list[Finding]:
-    text: bytes = _library().trifold_host_findings()
+    text: bytes = _library().trifold_cpu_findings()
     return [from_json(json.loads(line)) for line in text.decode(errors="replace").splitlines()]

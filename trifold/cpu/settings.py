@@ -34,7 +34,7 @@ def apply(library: ctypes.CDLL, environment: Mapping[str, str] = os.environ) -> 
 def limit_to(library: ctypes.CDLL, capability: str | None) -> None:
     """Launches from now on must fit a GPU of this compute capability, see :func:`trifold.limits.limits_of`."""
     name, *values = limits_of(capability)
-    library.trifold_host_set_limits(str(name).encode(), (ctypes.c_uint32 * len(values))(*map(int, values)))
+    library.trifold_cpu_set_limits(str(name).encode(), (ctypes.c_uint32 * len(values))(*map(int, values)))
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def time_limit(library: ctypes.CDLL, seconds: float) -> Iterator[None]:
     """
     if seconds < 0:
         raise ValueError(f"seconds must not be negative, but is {seconds}")
-    read, write = library.trifold_host_kernel_seconds, library.trifold_host_set_kernel_seconds
+    read, write = library.trifold_cpu_kernel_seconds, library.trifold_cpu_set_kernel_seconds
     read.restype, write.argtypes, write.restype = ctypes.c_double, [ctypes.c_double], None
     before = read()
     write(seconds)

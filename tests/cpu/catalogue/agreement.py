@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cpu.catalogue.gpu import FOLDER, compile_with_nvcc
-from tests.cpu.catalogue.launcher import HostKernel, Start
+from tests.cpu.catalogue.launcher import CpuKernel, Start
 from tests.cpu.catalogue.native import Native
 from tests.cpu.catalogue.tape import Tape
 from tests.cpu.catalogue.twins import Twin
@@ -74,8 +74,8 @@ class Subject:
             self.run(tape)
         return "\n".join(tape.lines) + "\n"
 
-    def kernel(self, start: Start) -> HostKernel:
-        return HostKernel(start, self.kernels, self.more)
+    def kernel(self, start: Start) -> CpuKernel:
+        return CpuKernel(start, self.kernels, self.more)
 
 
 @dataclass(frozen=True)

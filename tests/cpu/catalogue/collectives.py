@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from tests.cpu.catalogue.launcher import Array, HostKernel
+from tests.cpu.catalogue.launcher import Array, CpuKernel
 from tests.cpu.catalogue.native import Found, Native
 from tests.simulator.catalogue.case import read, waits, write
 
 
-def _native(name: str, run: Callable[[HostKernel], object], found: Found | None = None) -> Native:
+def _native(name: str, run: Callable[[CpuKernel], object], found: Found | None = None) -> Native:
     return Native((name,), run, found, file="collectives")
 
 
-def _run(size: int, threads: int, expected: Callable[[Array], Any]) -> Callable[[HostKernel], None]:
+def _run(size: int, threads: int, expected: Callable[[Array], Any]) -> Callable[[CpuKernel], None]:
     """Launches one block on x = 0, 1, 2, … with a result of zeros, which then must be expected(x)."""
 
-    def run(kernel: HostKernel) -> None:
+    def run(kernel: CpuKernel) -> None:
         x = np.arange(size, dtype=np.float32)
         y = np.zeros(size, dtype=np.float32)
         kernel[1, threads](x, y, size)

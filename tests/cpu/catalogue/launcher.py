@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 @dataclass
-class HostKernel:
+class CpuKernel:
     """One kernel in C++.
 
     Attributes:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from tests.cpu.catalogue.launcher import Array, HostKernel
+from tests.cpu.catalogue.launcher import Array, CpuKernel
 from tests.simulator.catalogue.case import At, atomic, read, write
 
 THREADS = 32
@@ -45,7 +45,7 @@ class Native:
     """
 
     kernels: tuple[str, ...]
-    run: Callable[[HostKernel], object]
+    run: Callable[[CpuKernel], object]
     found: Found | None = None
     reason: str = ""
     file: str = "native"
@@ -58,10 +58,10 @@ class Native:
         return " ".join(f"{self.file}::{name}" for name in self.kernels)
 
 
-def _map(size: int, expected: Callable[[Array], Any] | None, *, shared: int = 0) -> Callable[[HostKernel], None]:
+def _map(size: int, expected: Callable[[Array], Any] | None, *, shared: int = 0) -> Callable[[CpuKernel], None]:
     """Runs a kernel of one block on x = 0, 1, 2, … with a result of zeros, which then must be expected(x)."""
 
-    def run(kernel: HostKernel) -> None:
+    def run(kernel: CpuKernel) -> None:
         x = np.arange(size, dtype=np.float32)
         y = np.zeros(size, dtype=np.float32)
         kernel[1, THREADS, 0, shared](x, y, size)
@@ -71,10 +71,10 @@ def _map(size: int, expected: Callable[[Array], Any] | None, *, shared: int = 0)
     return run
 
 
-def _blocks(count: int, dtype: Any, expected: Callable[[Array], Any]) -> Callable[[HostKernel], None]:
+def _blocks(count: int, dtype: Any, expected: Callable[[Array], Any]) -> Callable[[CpuKernel], None]:
     """The same for this many blocks, each of which processes all of x."""
 
-    def run(kernel: HostKernel) -> None:
+    def run(kernel: CpuKernel) -> None:
         x = np.arange(THREADS, dtype=dtype)
         y = np.zeros(count + 1, dtype=dtype)
         kernel[count, THREADS](x, y, THREADS)
@@ -86,7 +86,7 @@ def _blocks(count: int, dtype: Any, expected: Callable[[Array], Any]) -> Callabl
 BOX = np.dtype([("sides", np.float32, 3), ("weight", np.float32)])
 
 
-def _boxes_of_any_sum(kernel: HostKernel) -> Array:
+def _boxes_of_any_sum(kernel: CpuKernel) -> Array:
     """Returns the differences between the sums of the boxes' sides and the kernel's."""
     boxes = np.zeros(THREADS, dtype=BOX)
     boxes["sides"] = np.arange(3 * THREADS).reshape(THREADS, 3)
@@ -97,11 +97,11 @@ def _boxes_of_any_sum(kernel: HostKernel) -> Array:
     return less
 
 
-def _boxes(kernel: HostKernel) -> None:
+def _boxes(kernel: CpuKernel) -> None:
     assert not _boxes_of_any_sum(kernel).any()
 
 
-def _in_fresh_memory(kernel: HostKernel) -> None:
+def _in_fresh_memory(kernel: CpuKernel) -> None:
     x = np.arange(50, dtype=np.float32)
     y = cuda.device_array(50, dtype=np.float32)
     kernel[1, THREADS](x, y, 50)
@@ -119,14 +119,14 @@ def _one(kind: str, memory: str, array: str, index: int, access: At, interval: i
 TILES = 6
 
 
-def _scan(kernel: HostKernel) -> None:
+def _scan(kernel: CpuKernel) -> None:
     x = np.arange(TILES * 64, dtype=np.int32) % 7
     y = np.zeros_like(x)
     kernel[TILES, 64, 0, 64 * 4](x, y, np.zeros(TILES, np.int32), np.zeros(TILES, np.int32))
     np.testing.assert_array_equal(y, np.cumsum(x))
 
 
-def _steps(kernel: HostKernel) -> None:
+def _steps(kernel: CpuKernel) -> None:
     x = np.arange(TILES * 64, dtype=np.int32) % 7
     expected, y = x.copy(), np.zeros_like(x)
     for _ in range(3):

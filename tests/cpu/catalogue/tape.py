@@ -15,7 +15,7 @@ from trifold.simulator.uninitialised import never_written
 
 @dataclass
 class Tape:
-    """Replaces a kernel, like HostKernel, and records its launches.
+    """Replaces a kernel, like CpuKernel, and records its launches.
 
     Attributes:
         name: the kernel's, with its namespace; several, separated by spaces, are launched one after the other.

@@ -66,8 +66,8 @@ def other_threads() -> list[str]:
 
     Such as ``threads (0..35, 0, 0) waiting in syncthreads() at sigmoid.cuh:61``. Calls a function of the engine.
     """
-    gdb.execute("sharedlibrary libtrifold_host", to_string=True)
-    listed = gdb.parse_and_eval("((const char* (*)()) trifold_host_whereabouts)()").string()
+    gdb.execute("sharedlibrary libtrifold_cpu", to_string=True)
+    listed = gdb.parse_and_eval("((const char* (*)()) trifold_cpu_whereabouts)()").string()
     return [_group(*line.split("\t")) for line in listed.splitlines()]
 
 

@@ -32,7 +32,7 @@ Turn& come(Line line) {
 
 // The barrier in shared memory that an operation names, which must belong to this block; null: a finding was reported.
 engine::MBarrier* mbarrier_at(void* barrier, const Block* of, Line line) {
-  HostFront& front = *turn->front;
+  CpuFront& front = *turn->front;
   auto* const owner = const_cast<Block*>(front.owner_of_shared(barrier));
   if (owner != nullptr && (of == nullptr || owner == of))
     return front.execution->find_mbarrier(*engine::current, *owner, front.offset_in(*owner, barrier), false);
@@ -190,7 +190,7 @@ void require_shared(bool is_to_be, const void* address, const Turn& now, Line li
 
 void start_everywhere(const Asynchronous& asked, Line line) {
   Turn& now = come(line);
-  HostFront& front = *now.front;
+  CpuFront& front = *now.front;
   if (engine::current->block->launch->checker == nullptr) {
     require_shared(asked.to_shared, asked.to, now, line);
     if (asked.from != nullptr) require_shared(asked.from_shared, asked.from, now, line);

@@ -247,7 +247,7 @@ namespace {
 
 // Adds which thread initialised the barrier at this address.
 void add_barrier(Finding& finding, uintptr_t address) {
-  const HostFront& front = *turn->front;
+  const CpuFront& front = *turn->front;
   const auto* const memory = reinterpret_cast<const void*>(address);
   const engine::Block& owner = *front.owner_of_shared(memory);
   const uint32_t offset = front.offset_in(owner, memory) / engine::mbarrier_bytes * engine::mbarrier_bytes;

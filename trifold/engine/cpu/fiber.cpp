@@ -17,12 +17,12 @@ constinit thread_local Fiber* Fiber::entering_ = nullptr;
 
 // Saves the callee-saved registers (System V ABI, x86-64, 3.2.1) and the stack pointer, and continues on the other
 // stack.
-extern "C" void trifold_host_switch(void** save, void* to);
+extern "C" void trifold_cpu_switch(void** save, void* to);
 asm(R"(.text
-.globl trifold_host_switch
-.hidden trifold_host_switch
-.type trifold_host_switch,@function
-trifold_host_switch:
+.globl trifold_cpu_switch
+.hidden trifold_cpu_switch
+.type trifold_cpu_switch,@function
+trifold_cpu_switch:
   .cfi_startproc
   pushq %rbp
   pushq %rbx
@@ -40,13 +40,13 @@ trifold_host_switch:
   popq %rbp
   ret
   .cfi_endproc
-.size trifold_host_switch,.-trifold_host_switch
+.size trifold_cpu_switch,.-trifold_cpu_switch
 )");
 
 namespace {
 
 void switch_contexts(Context& save, Context& to) {
-  trifold_host_switch(&save, to);
+  trifold_cpu_switch(&save, to);
 }
 
 }  // namespace

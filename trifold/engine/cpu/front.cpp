@@ -25,7 +25,7 @@ using engine::Operation;
 using engine::Outcome;
 using engine::Thread;
 
-HostFront::HostFront(Turn& turn, FiberPool& pool)
+CpuFront::CpuFront(Turn& turn, FiberPool& pool)
     : turn_(turn),
       kernel_(turn.kernel),
       pool_(pool),
@@ -33,12 +33,12 @@ HostFront::HostFront(Turn& turn, FiberPool& pool)
       flat_(turn.kernel.threads.y == 1 && turn.kernel.threads.z == 1),
       text_(checked_memory != nullptr ? text_of(turn.kernel.code) : Range{}) {}
 
-void HostFront::hand_over(Fiber& fiber, uint32_t thread, const engine::Request& request, engine::Site site) {
+void CpuFront::hand_over(Fiber& fiber, uint32_t thread, const engine::Request& request, engine::Site site) {
   handed_over_ = {&fiber, thread, request, site};
 }
 
 // Makes it the running block.
-void HostFront::enter(engine::Block& block) {
+void CpuFront::enter(engine::Block& block) {
   const Slot& slot = *static_cast<const Slot*>(block.front);
   slots_.enter(slot);
   turn_.registers = slot.registers;
@@ -49,7 +49,7 @@ void HostFront::enter(engine::Block& block) {
 }
 
 // Makes it the running thread; returns its fiber.
-Fiber& HostFront::enter(Thread& thread) {
+Fiber& CpuFront::enter(Thread& thread) {
   if (thread.block != entered_) [[unlikely]]
     enter(*thread.block);
   const uint32_t index = thread.index;
@@ -65,14 +65,14 @@ Fiber& HostFront::enter(Thread& thread) {
   return *running;
 }
 
-Outcome HostFront::resume(Thread& thread) {
+Outcome CpuFront::resume(Thread& thread) {
   auto* const fiber = static_cast<Fiber*>(thread.front);
   if (fiber == nullptr || !fiber->ahead || fiber->ended) return run(thread);
   fiber->ahead = false;
   return Outcome::waits;
 }
 
-Outcome HostFront::run(Thread& thread) {
+Outcome CpuFront::run(Thread& thread) {
   if (handed_over_) [[unlikely]] {
     const HandedOver& first = *handed_over_;
     if (thread.index < first.thread) return Outcome::exited;
@@ -101,7 +101,7 @@ Outcome HostFront::run(Thread& thread) {
 }
 
 // The core would resume that thread next, or soon. Switching directly avoids a mispredicted return.
-Fiber* HostFront::run_ahead() {
+Fiber* CpuFront::run_ahead() {
   const Thread& thread = *engine::current;
   const engine::Block& block = *thread.block;
   if (block.launch->seed != 0 || thread.index + 1 == block.threads.size()) return nullptr;
@@ -113,7 +113,7 @@ Fiber* HostFront::run_ahead() {
   return &fiber;
 }
 
-void HostFront::wait() {
+void CpuFront::wait() {
   end_access();
   Fiber& fiber = *running;
   const auto operation = engine::operation_of(*engine::current);
@@ -130,19 +130,19 @@ void HostFront::wait() {
   }
 }
 
-void HostFront::end_access() {
+void CpuFront::end_access() {
   if (skipping) [[unlikely]]
     end_skipping();
   if (engine::current->undecided != 0) [[unlikely]]
     decide_before_wait(*engine::current);
 }
 
-void HostFront::arrive() {
+void CpuFront::arrive() {
   end_access();
   execution->arrive_and_go_on(*engine::current);
 }
 
-bool HostFront::wait_in_ring(Operation operation, Line line) {
+bool CpuFront::wait_in_ring(Operation operation, Line line) {
   if (ring_.empty() || operation != ring_operation_) return false;
   if (ring_at_ == 0) {
     if (overdue != 0) return false;
@@ -156,7 +156,7 @@ bool HostFront::wait_in_ring(Operation operation, Line line) {
 
 // Switches from the running thread, which waits at the barrier, to the next thread; from the last one, past the
 // barrier.
-inline void HostFront::pass_in_ring() {
+inline void CpuFront::pass_in_ring() {
   Fiber& fiber = *running;
   if (++ring_at_ == ring_edge_) {
     engine::current = &next_block_of_ring().threads[0];
@@ -176,7 +176,7 @@ inline void HostFront::pass_in_ring() {
 }
 
 // Called after the last thread of a block.
-engine::Block& HostFront::next_block_of_ring() {
+engine::Block& CpuFront::next_block_of_ring() {
   if (ring_at_ == ring_.size()) {
     ring_at_ = 0;
     ++ring_rounds_;
@@ -197,7 +197,7 @@ engine::Block& HostFront::next_block_of_ring() {
 
 // The first thread of the block, or of the cluster, waits at its barrier, and all others can run. False: a ring is not
 // possible here.
-bool HostFront::start_ring(Operation operation) {
+bool CpuFront::start_ring(Operation operation) {
   constexpr int most_short_rings = 8;
   engine::Block& first = *engine::current->block;
   const engine::Launch& launch = *first.launch;
@@ -226,7 +226,7 @@ bool HostFront::start_ring(Operation operation) {
 
 // The threads before the running one wait at the barrier. They are marked as after run_ahead(): the core has not
 // resumed them yet.
-void HostFront::leave_ring() {
+void CpuFront::leave_ring() {
   if (ring_.empty()) return;
   if (ring_rounds_ == 0) ++short_rings_;
   for (uint32_t at = 0; at <= ring_at_; ++at) {
@@ -241,7 +241,7 @@ void HostFront::leave_ring() {
   ring_.clear();
 }
 
-void HostFront::begin_block(engine::Block& block) {
+void CpuFront::begin_block(engine::Block& block) {
   if (block.front == nullptr) block.front = &slots_.make(block);
   const Slot& slot = *static_cast<const Slot*>(block.front);
   *slot.registers.block = {block.index.x, block.index.y, block.index.z};
@@ -249,11 +249,11 @@ void HostFront::begin_block(engine::Block& block) {
   if (block.launch->checker != nullptr) checked_memory->begin_block(slot, *block.launch);
 }
 
-char* HostFront::in_block(const void* address, const engine::Block& from, const engine::Block& to) const {
+char* CpuFront::in_block(const void* address, const engine::Block& from, const engine::Block& to) const {
   return slots_.moved(address, *static_cast<const Slot*>(from.front), *static_cast<const Slot*>(to.front));
 }
 
-const engine::Block* HostFront::owner_of_shared(const void* address) const {
+const engine::Block* CpuFront::owner_of_shared(const void* address) const {
   const engine::Block& own = *engine::current->block;
   if (in_block(address, own, own) != nullptr) return &own;
   for (const engine::Block* const block : own.cluster->blocks)
@@ -261,15 +261,15 @@ const engine::Block* HostFront::owner_of_shared(const void* address) const {
   return nullptr;
 }
 
-uint32_t HostFront::offset_in(const engine::Block& owner, const void* address) const {
+uint32_t CpuFront::offset_in(const engine::Block& owner, const void* address) const {
   return slots_.offset_of(address, *static_cast<const Slot*>(owner.front));
 }
 
-char* HostFront::at_offset(const engine::Block& owner, uint32_t offset) const {
+char* CpuFront::at_offset(const engine::Block& owner, uint32_t offset) const {
   return slots_.at(offset, *static_cast<const Slot*>(owner.front));
 }
 
-std::string HostFront::name_of_shared(const engine::Block& owner, uint32_t offset) const {
+std::string CpuFront::name_of_shared(const engine::Block& owner, uint32_t offset) const {
   if (owner.launch->checker == nullptr) return FrontEnd::name_of_shared(owner, offset);
   const auto address = reinterpret_cast<uintptr_t>(at_offset(owner, offset));
   const Region* const region = checked_memory->shared_at(*static_cast<const Slot*>(owner.front), address);
@@ -279,7 +279,7 @@ std::string HostFront::name_of_shared(const engine::Block& owner, uint32_t offse
   return region->array + (whole ? "" : "[" + std::to_string(index) + "]");
 }
 
-void HostFront::shuffle(engine::Warp& warp, uint32_t lanes) {
+void CpuFront::shuffle(engine::Warp& warp, uint32_t lanes) {
   uint64_t values[engine::warp_size];
   const auto for_lanes = [&](auto&& visit) {
     for (uint32_t left = lanes; left != 0; left &= left - 1) visit(warp.lanes[std::countr_zero(left)]);
@@ -297,18 +297,18 @@ void HostFront::shuffle(engine::Warp& warp, uint32_t lanes) {
   if (warned_at_.insert(first.waiting_at).second) shuffled_nothing(first);
 }
 
-void HostFront::work_together(engine::Warp& warp) {
+void CpuFront::work_together(engine::Warp& warp) {
   Together* lanes[engine::warp_size];
   for (uint32_t lane = 0; lane < engine::warp_size; ++lane)
     lanes[lane] = reinterpret_cast<Together*>(warp.lanes[lane].request.value);
   lanes[0]->run(lanes);
 }
 
-engine::Location HostFront::locate(engine::Site site) {
+engine::Location CpuFront::locate(engine::Site site) {
   return location_of(site);
 }
 
-void HostFront::warn(const engine::Finding& finding) {
+void CpuFront::warn(const engine::Finding& finding) {
   if (checked_memory != nullptr && !engine::current->block->launch->tally->accepts(finding)) record(finding);
 }
 
@@ -360,18 +360,18 @@ void Turn::throw_stopped() const {
       "environment variable TRIFOLD_KERNEL_SECONDS to more (0: no limit)");
 }
 
-void HostFront::abandon(engine::Finding finding) {
+void CpuFront::abandon(engine::Finding finding) {
   fault_ = std::move(finding);
   turn_.stop = Stop::finding;
   interrupted_->leave();
 }
 
-void HostFront::end_launch() {
+void CpuFront::end_launch() {
   if (fault_) throw engine::Fault(std::move(*fault_));
   turn_.throw_stopped();
 }
 
-bool HostFront::gives_up() {
+bool CpuFront::gives_up() {
   // What they wait for may be done by a block on another OS thread.
   sched_yield();
   return overdue != 0;

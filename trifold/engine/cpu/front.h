@@ -17,12 +17,12 @@
 
 namespace trifold::cpu {
 
-class HostFront;
+class CpuFront;
 
 // Why a thread is stopped for good, which ends the launch.
 enum class Stop : uint8_t {
   none,
-  finding,  // HostFront::abandon()
+  finding,  // CpuFront::abandon()
   stack,    // it overflowed its stack
   time,     // the launch takes too long
 };
@@ -38,7 +38,7 @@ struct Turn {
   Fiber* fiber = nullptr;
   engine::Request request;  // of the first thread that waits
   // After that:
-  HostFront* front = nullptr;
+  CpuFront* front = nullptr;
   Line last_line{nullptr, 0};  // the line where a thread waited last, and its site
   engine::Site last_site = 0;
   bool lets_next_begin = false;  // a thread has let the next kernel begin
@@ -81,9 +81,9 @@ struct Whereabouts {
   bool operator==(const Whereabouts&) const = default;
 };
 
-class HostFront final : public engine::FrontEnd {
+class CpuFront final : public engine::FrontEnd {
  public:
-  HostFront(Turn& turn, FiberPool& pool);
+  CpuFront(Turn& turn, FiberPool& pool);
 
   // A fiber has run the first block's threads up to this one, which waits with this request.
   void hand_over(Fiber& fiber, uint32_t thread, const engine::Request& request, engine::Site site);

@@ -123,7 +123,7 @@ class Taking {
 }
 
 // Runs the blocks of the launch; mistakes that the core finds become std::runtime_error.
-void execute(engine::Launch& launch, HostFront& front) {
+void execute(engine::Launch& launch, CpuFront& front) {
   try {
     engine::Execution execution(launch, front);
     front.execution = &execution;
@@ -153,7 +153,7 @@ void continue_waiting(Turn& now) {
   launch.first_cluster = static_cast<uint64_t>(now.block);  // clusters of one block each
   launch.cluster_count = static_cast<uint64_t>(now.end - now.block);
   launch.counts_changes = false;  // its stores are not observed
-  HostFront front(now, fibers());
+  CpuFront front(now, fibers());
   front.hand_over(*now.fiber, at.x + threads.x * (at.y + threads.y * at.z), now.request, now.last_site);
   now.front = &front;
   now.plain = false;
@@ -167,7 +167,7 @@ void run_together(Turn& now, int64_t begin, int64_t end) {
   launch.first_cluster = static_cast<uint64_t>(begin);
   launch.cluster_count = static_cast<uint64_t>(end - begin);
   launch.counts_changes = false;
-  HostFront front(now, fibers());
+  CpuFront front(now, fibers());
   now.front = &front;
   execute(launch, front);
 }
@@ -260,7 +260,7 @@ void run_checked(const Kernel& kernel, Registers registers) {
   const SharedMemory shared = shared_memory(kernel, registers);
   Turn now{.kernel = kernel, .registers = registers, .shared = shared.begin, .request = {}, .looks = {}};
   const Taking taking(now);
-  HostFront front(now, fibers());
+  CpuFront front(now, fibers());
   now.front = &front;
   execute(launch, front);
   memory.kernel_has_written();
@@ -314,6 +314,6 @@ void exceed_launch_bounds(unsigned threads) {
 
 }  // namespace trifold::cpu
 
-extern "C" [[gnu::visibility("default")]] void trifold_host_before_checked_launch(void (*call)()) {
+extern "C" [[gnu::visibility("default")]] void trifold_cpu_before_checked_launch(void (*call)()) {
   trifold::cpu::before_checked_launch.store(call);
 }

@@ -40,32 +40,32 @@ std::string take_findings() {
 
 }  // namespace trifold::cpu
 
-extern "C" [[gnu::visibility("default")]] void trifold_host_begin(uint64_t seed) {
+extern "C" [[gnu::visibility("default")]] void trifold_cpu_begin(uint64_t seed) {
   trifold::cpu::forget_earlier_grid();
   trifold::cpu::begin_call(seed);
 }
 
 // Sets the findings after which launches continue, in the form of engine::Policy::accept().
-extern "C" [[gnu::visibility("default")]] void trifold_host_accept(const char* lines) {
+extern "C" [[gnu::visibility("default")]] void trifold_cpu_accept(const char* lines) {
   trifold::cpu::policy().accept(lines);
 }
 
 // The text is valid until the next call on this OS thread.
-extern "C" [[gnu::visibility("default")]] const char* trifold_host_findings() {
+extern "C" [[gnu::visibility("default")]] const char* trifold_cpu_findings() {
   trifold::cpu::taken = trifold::cpu::take_findings();
   return trifold::cpu::taken.c_str();
 }
 
 // Notes that these bytes were allocated and not written; and that earlier notes on such bytes are void.
-extern "C" [[gnu::visibility("default")]] void trifold_host_note_fresh(const void* begin, size_t bytes,
-                                                                       size_t element_bytes) {
+extern "C" [[gnu::visibility("default")]] void trifold_cpu_note_fresh(const void* begin, size_t bytes,
+                                                                      size_t element_bytes) {
   trifold::cpu::note_fresh(begin, bytes, element_bytes);
 }
-extern "C" [[gnu::visibility("default")]] void trifold_host_forget_fresh() {
+extern "C" [[gnu::visibility("default")]] void trifold_cpu_forget_fresh() {
   trifold::cpu::forget_fresh();
 }
 
 // Notes that an array in these bytes will be a kernel's argument.
-extern "C" [[gnu::visibility("default")]] void trifold_host_note(const void* begin, size_t bytes) {
+extern "C" [[gnu::visibility("default")]] void trifold_cpu_note(const void* begin, size_t bytes) {
   trifold::cpu::note_tensor(begin, bytes);
 }

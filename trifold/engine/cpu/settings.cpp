@@ -68,15 +68,15 @@ DeviceShape device_shape() {
 #pragma GCC visibility push(default)
 extern "C" {
 
-void trifold_host_set_kernel_seconds(double seconds) {
+void trifold_cpu_set_kernel_seconds(double seconds) {
   trifold::cpu::seconds.store(seconds, std::memory_order_relaxed);
 }
 
-double trifold_host_kernel_seconds() {
+double trifold_cpu_kernel_seconds() {
   return trifold::cpu::kernel_seconds();
 }
 
-void trifold_host_set_limits(const char* capability, const uint32_t (*values)[6]) {
+void trifold_cpu_set_limits(const char* capability, const uint32_t (*values)[6]) {
   trifold::cpu::set_device(capability, *values);
 }
 

@@ -174,7 +174,7 @@ void meet_whole_warp(Wait operation, Together& own, Line line) {
 namespace {
 
 // For the running thread, by the frame pointers that checked builds keep (trifold/build/recipe.py).
-Calls calls_to_engine(const HostFront& front) {
+Calls calls_to_engine(const CpuFront& front) {
   const Range text = front.kernel_text();
   Calls calls{};
   size_t count = 0;
@@ -200,7 +200,7 @@ void begin_operation(Operation operation, Line line) {
     wait(line, ask);
     return;
   }
-  HostFront& front = *ask_for(line, ask).front;
+  CpuFront& front = *ask_for(line, ask).front;
   Thread& thread = *engine::current;
   if (operation != Operation::shared_address && thread.block->launch->checker != nullptr)
     thread.waiting_at = site_of_call(line, calls_to_engine(front));

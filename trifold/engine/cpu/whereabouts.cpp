@@ -10,7 +10,7 @@
 
 namespace trifold::cpu {
 
-Whereabouts HostFront::whereabouts(uint32_t index) const {
+Whereabouts CpuFront::whereabouts(uint32_t index) const {
   const std::vector<engine::Thread>& threads = engine::current->block->threads;
   const uint32_t running = engine::current->index;
   if (!ring_.empty()) {
@@ -73,7 +73,7 @@ std::string groups() {
 }  // namespace trifold::cpu
 
 // gdb calls it on the stack of the CUDA thread that it has stopped. The text is valid until the next call.
-extern "C" [[gnu::visibility("default")]] const char* trifold_host_whereabouts() {
+extern "C" [[gnu::visibility("default")]] const char* trifold_cpu_whereabouts() {
   trifold::cpu::told = trifold::cpu::turn == nullptr ? "" : trifold::cpu::groups();
   return trifold::cpu::told.c_str();
 }

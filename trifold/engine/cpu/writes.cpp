@@ -27,7 +27,7 @@ void log_writes(const Kernel& kernel, const CheckedMemory& memory) {
 extern "C" {
 
 // `path`: of the library whose kernels count, absolute and without symbolic links; null: all count.
-void trifold_host_record_writes(bool on, const char* path) {
+void trifold_cpu_record_writes(bool on, const char* path) {
   using namespace trifold::cpu;
   const std::lock_guard<std::mutex> locked(mutex);
   if (!on) return writes.stop();
@@ -35,7 +35,7 @@ void trifold_host_record_writes(bool on, const char* path) {
   library = path == nullptr ? "" : path;
 }
 
-void trifold_host_written(const void* begin, size_t size, char* found) {
+void trifold_cpu_written(const void* begin, size_t size, char* found) {
   using namespace trifold::cpu;
   const std::lock_guard<std::mutex> locked(mutex);
   writes.find(reinterpret_cast<uintptr_t>(begin), size, found);

@@ -1,4 +1,4 @@
-// The interface of libtrifold_host, which runs ports compiled by g++ on the CPU: launches, waiting, memory.
+// The interface of libtrifold_cpu, which runs ports compiled by g++ on the CPU: launches, waiting, memory.
 //
 // Threads that wait have their own stacks; a thread that never waits runs on the stack of the previous one. A port
 // compiled with -fsanitize=thread is checked: the library sees each memory access.

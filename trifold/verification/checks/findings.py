@@ -151,7 +151,7 @@ def _one_of_them(call: Call) -> int:
 
 
 # The macros that distinguish a build with checks from one without.
-_NAMES_BUILD = re.compile(r"__SANITIZE_\w+|__has_feature|__tsan_\w+|cpu::checked|\btrifold_host_\w+")
+_NAMES_BUILD = re.compile(r"__SANITIZE_\w+|__has_feature|__tsan_\w+|cpu::checked|\btrifold_cpu_\w+")
 
 
 def _require_what_ships(cell: Cell, call: Call, run: Run, natural: Run) -> None:

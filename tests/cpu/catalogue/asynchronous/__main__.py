@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from tests.cpu.catalogue.agreement import on_gpu, row_of
-from tests.cpu.catalogue.asynchronous.agreement import document, on_host, subject_of, write_program
+from tests.cpu.catalogue.asynchronous.agreement import document, on_cpu, subject_of, write_program
 from tests.cpu.catalogue.asynchronous.catalogue import PAIRS
 from tests.cpu.catalogue.asynchronous.checks import op_of_pairs
 from tests.cpu.catalogue.asynchronous.kernels import KERNELS, Kernel
@@ -52,7 +52,7 @@ def main() -> None:
         write_program(folder / "program")
         running = other.submit(on_gpu, subjects, folder / "tapes", folder / "program", limit_s=LIMIT_S, every_tool=True)
         start = load_checked_port(op_of_pairs(folder / "op", KERNELS.values(), PAIRS)).function
-        host = {subject.name: on_host(start, case) for subject, case in zip(subjects, cases, strict=True)}
+        host = {subject.name: on_cpu(start, case) for subject, case in zip(subjects, cases, strict=True)}
         runs = running.result()
     rows = [row_of(subject, host[subject.name].findings, runs[subject.name]) for subject in subjects]
     facts = environment(ROOT, torch.device("cuda")) | {

@@ -19,7 +19,7 @@ from trifold.findings import Finding
 
 
 @dataclass(frozen=True)
-class OnHost:
+class OnCpu:
     """The findings of the CPU checks in one kernel under all schedules.
 
     Attributes:
@@ -47,16 +47,16 @@ def subject_of(case: Kernel | Pair) -> Subject:
     return Subject(str(case), case.qualified, kinds, case.hidden, _nothing, case.right.run, group)
 
 
-def on_host(start: Start, case: Kernel | Pair) -> OnHost:
+def on_cpu(start: Start, case: Kernel | Pair) -> OnCpu:
     everything = [findings(start, case, seed) for seed in SEEDS]
     if isinstance(case, Kernel):
         shown = sum(not found for found in everything)
     else:
         shown = sum(len(found) == 1 and any(e.is_in(found[0]) for e in case.found) for found in everything)
-    return OnHost(tuple(finding for found in everything for finding in found), shown)
+    return OnCpu(tuple(finding for found in everything for finding in found), shown)
 
 
-def document(rows: list[Row], host: Mapping[str, OnHost]) -> dict[str, Any]:
+def document(rows: list[Row], host: Mapping[str, OnCpu]) -> dict[str, Any]:
     """The table of the rows, in which wrong kernels have their classes, lines and schedules next to the findings.
 
     Args:

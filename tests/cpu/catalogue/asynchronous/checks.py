@@ -10,7 +10,7 @@ from typing import Any
 from tests.cpu.catalogue.asynchronous.kernels import Kernel
 from tests.cpu.catalogue.asynchronous.pair import Pair, qualified, write_kernels
 from tests.cpu.catalogue.checked import findings_in, op_in
-from tests.cpu.catalogue.launcher import HostKernel, Start
+from tests.cpu.catalogue.launcher import CpuKernel, Start
 from trifold.cpu import runtime
 from trifold.findings import Finding
 from trifold.workspace import OpFiles
@@ -25,9 +25,9 @@ def op_of_pairs(root: Path, right: Iterable[Kernel], wrong: Iterable[Pair]) -> O
         return op_in(root, Path(folder))
 
 
-def host_kernel(start: Start, subject: Kernel | Pair) -> HostKernel:
+def cpu_kernel(start: Start, subject: Kernel | Pair) -> CpuKernel:
     """For a pair, the wrong twin."""
-    return HostKernel(start, subject.qualified if isinstance(subject, Pair) else qualified(subject), _nothing)
+    return CpuKernel(start, subject.qualified if isinstance(subject, Pair) else qualified(subject), _nothing)
 
 
 def findings(start: Start, subject: Kernel | Pair, seed: int) -> list[Finding]:
@@ -37,9 +37,9 @@ def findings(start: Start, subject: Kernel | Pair, seed: int) -> list[Finding]:
         AssertionError: a right kernel's result is wrong.
     """
     if isinstance(subject, Kernel):
-        return findings_in(subject, host_kernel(start, subject), runtime.schedules(1, seed=seed))
+        return findings_in(subject, cpu_kernel(start, subject), runtime.schedules(1, seed=seed))
     try:
-        return findings_in(subject.right, host_kernel(start, subject), runtime.schedules(1, seed=seed))
+        return findings_in(subject.right, cpu_kernel(start, subject), runtime.schedules(1, seed=seed))
     except AssertionError:  # nothing was found, but the result is wrong
         return []
 

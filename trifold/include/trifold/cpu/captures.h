@@ -1,5 +1,5 @@
 // CUDA graphs as recorded operations: what a stream is told to do, or a graph is given node by node, and how it runs
-// (CUDA C++ Programming Guide, "CUDA Graphs"). libtrifold_host keeps them (engine/cpu/graphs.cpp); runtime_graphs.h has
+// (CUDA C++ Programming Guide, "CUDA Graphs"). libtrifold_cpu keeps them (engine/cpu/graphs.cpp); runtime_graphs.h has
 // CUDA's own names for it.
 #pragma once
 

@@ -1,4 +1,4 @@
-// libtrifold_host's functions for ordinary CUDA programs compiled by g++: the device's memory, and launches with CUDA's
+// libtrifold_cpu's functions for ordinary CUDA programs compiled by g++: the device's memory, and launches with CUDA's
 // errors. `trifold sanitize` runs such programs; runtime_api.h has CUDA's names for these functions.
 #pragma once
 

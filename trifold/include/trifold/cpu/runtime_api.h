@@ -1,4 +1,4 @@
-// CUDA's runtime API for ordinary programs compiled by g++: one device, whose memory libtrifold_host separates from the
+// CUDA's runtime API for ordinary programs compiled by g++: one device, whose memory libtrifold_cpu separates from the
 // host's, and on which all work has ended when a call returns. (CUDA Runtime API, reference manual.)
 #pragma once
 
