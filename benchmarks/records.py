@@ -55,6 +55,7 @@ _ENGINE = (
     "trifold/include/trifold/host/*",
     "trifold/host/*.py",
 )
+_KERNELS_ON_CPU = ("benchmarks/cpu.cpp", "benchmarks/host.cpp")  # the latter in older commits
 _CATALOGUES = ("tests/cpu/catalogue/*", "tests/host/catalogue/*")  # the latter in older commits
 # The planted faults, and the expected findings.
 _PLANTED = ("*_faults", "fault", "faults", "few_kernels", "on_the_cpu", "row_lines")
@@ -146,14 +147,14 @@ RECORDS: tuple[Record, ...] = (
     ),
     Record("graduated/h200-host.json", "GPU", _ops("cuda", *GRADUATED, prototypes=False), _host_of_wheel(), 3),
     Record(
-        "host/ports-on-gpu.json",
+        "cpu/ports-on-gpu.json",
         "GPU",
         _both(_ops("cuda", prototypes=False), _files(*_ENGINE)),
         ("NVCC_APPEND_FLAGS=--fmad=false python -m tests.cpu.both_devices {file}",),
         6,
     ),
     Record(
-        "host/compute-sanitizer.json",
+        "cpu/compute-sanitizer.json",
         "GPU",
         _files(*_CATALOGUES, "trifold/sanitize/*.py", "trifold/compute_sanitizer/*.py", *_ENGINE),
         ("TRIFOLD_RECORD=$(dirname {file}) python -m pytest -q -n 0 -m gpu tests/cpu/test_sanitizer_agreement.py",),
@@ -161,14 +162,14 @@ RECORDS: tuple[Record, ...] = (
     ),
     Record("verify/h200-x2.json", "two GPUs", _ops("cuda", checked=True), ("trifold verify --json {file}",), 8),
     Record(
-        "host/cpu.json",
+        "cpu/cpu.json",
         "cpu",
-        _both(_ops("cpu", "normal_sample", prototypes=False), _files(*_ENGINE, "benchmarks/host.cpp")),
-        ("python benchmarks/host.py --json {file}",),
+        _both(_ops("cpu", "normal_sample", prototypes=False), _files(*_ENGINE, *_KERNELS_ON_CPU)),
+        ("python benchmarks/cpu.py --json {file}",),
         2,
     ),
     Record(
-        "host/planted-faults.json",
+        "cpu/planted-faults.json",
         "cpu",
         _both(
             _ops("cpu", *ROW_OPS, "cumsum", "topk", "matmul_tiled", "transpose", "histogram", prototypes=False),

@@ -162,7 +162,7 @@ def main() -> None:
             rows += compare(*(_cell(implementation, spec, device) for device in ("cpu", "cuda")))
     facts = environment(workspace.root, torch.device("cuda")) | {
         "nvcc": os.environ.get("NVCC_APPEND_FLAGS", ""),
-        "sources": sources("host/ports-on-gpu.json"),
+        "sources": sources("cpu/ports-on-gpu.json"),
     }
     Path(file).write_text(json.dumps(facts | {"rows": [asdict(row) for row in rows]}, indent=1) + "\n")
 

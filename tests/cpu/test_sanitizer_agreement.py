@@ -77,7 +77,7 @@ def rows(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     folder = os.environ.get("TRIFOLD_RECORD")
     if folder:
         facts = environment(Path(__file__).parents[2], torch.device("cuda"))
-        facts["sources"] = sources("host/compute-sanitizer.json")
+        facts["sources"] = sources("cpu/compute-sanitizer.json")
         record = {"environment": facts, **table(made)}
         Path(folder, "compute-sanitizer.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         different = {id(run): run for of_one in runs.values() for run in of_one}.values()

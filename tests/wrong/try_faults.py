@@ -96,7 +96,7 @@ class Record:
     @classmethod
     def begun(cls, path: Path) -> Record:
         """A record with the lines that the file already has for the same sources."""
-        facts = environment(ROOT, torch.device("cpu")) | {"sources": sources("host/planted-faults.json")}
+        facts = environment(ROOT, torch.device("cpu")) | {"sources": sources("cpu/planted-faults.json")}
         document = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         same = document.get("environment", {}).get("sources") == facts["sources"]
         return cls(path, facts, {line["entry"]: line for line in document["faults"]} if same else {})

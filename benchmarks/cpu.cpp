@@ -1,6 +1,6 @@
 // The cost of kernels on the CPU: of a thread at a barrier and in an elementwise kernel, of blocks on two cores, and,
 // if compiled with checks, of a memory access, of its shadow memory, and the memory that a launch leaves allocated.
-// Prints lines "name<TAB>number"; benchmarks/host.py compiles it, runs it, and compares the numbers with the targets.
+// Prints lines "name<TAB>number"; benchmarks/cpu.py compiles it, runs it, and compares the numbers with the targets.
 #include <trifold/launch.cuh>
 
 #include <sys/resource.h>

@@ -1,6 +1,6 @@
 """C++ kernels on the CPU: the cost of a thread, a barrier, a checked access, a build and a cached load.
 
-    python benchmarks/host.py [--json FILE]
+    python benchmarks/cpu.py [--json FILE]
 
 Prints targets and measurements; exits with 1 if a target is missed. Takes about a minute, most of it in g++. The
 program that measures the kernels runs several times and the best counts, since other work on the machine only lengthens
@@ -57,7 +57,7 @@ def measure_kernels(flags: tuple[str, ...], folder: Path) -> Measured:
     from trifold import installed
     from trifold.build import sources, toolchain
 
-    library, program = installed.cpu_library(), folder / "host"
+    library, program = installed.cpu_library(), folder / "cpu"
     compiler = str(toolchain.find_gxx())
     compilation = [compiler, "-std=c++20", *flags, f"-I{sources.INCLUDE_ROOT}", "-c", str(SOURCE)]
     subprocess.run([*compilation, "-o", f"{program}.o"], check=True)
@@ -198,7 +198,7 @@ def _environment(load_before: tuple[float, float, float]) -> dict[str, Any]:
 
     gxx = toolchain.dotted(toolchain.gxx_version(toolchain.find_gxx()))
     load = {"before": load_before, "after": os.getloadavg()}
-    return {**environment(ROOT, torch.device("cpu")), "sources": sources("host/cpu.json"), "gxx": gxx, "load": load}
+    return {**environment(ROOT, torch.device("cpu")), "sources": sources("cpu/cpu.json"), "gxx": gxx, "load": load}
 
 
 def main() -> int:
