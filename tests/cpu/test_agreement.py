@@ -43,10 +43,10 @@ def on_gpu(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 @pytest.mark.parametrize("twin", RIGHT, ids=str)
 def test_the_cpu_computes_what_the_gpu_does(twin: Twin, start: Start, on_gpu: ctypes.CDLL) -> None:
     """Bit for bit in integers, within 2 ulp in floating point; both equal NumPy's result, too."""
-    gpu, host = GpuKernel(on_gpu, twin.qualified, twin.more), CpuKernel(start, twin.qualified, twin.more)
+    gpu, cpu = GpuKernel(on_gpu, twin.qualified, twin.more), CpuKernel(start, twin.qualified, twin.more)
     twin.case.run(gpu)
-    twin.case.run(host)
+    twin.case.run(cpu)
     if twin.case.name in ANY_ORDER:
         return
-    for ours, theirs in zip(host.results, gpu.results, strict=True):
+    for ours, theirs in zip(cpu.results, gpu.results, strict=True):
         assert_same_numbers(ours, theirs)

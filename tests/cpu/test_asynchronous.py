@@ -116,14 +116,14 @@ def test_the_table_of_what_compute_sanitizer_finds(checked: Start) -> None:
     end."""
     right, wrong = KERNELS["store"], PAIRS[0]
     subjects = [subject_of(right), subject_of(wrong)]
-    host = {subjects[0].name: on_cpu(checked, right), subjects[1].name: on_cpu(checked, wrong)}
-    hazard = dataclasses.replace(host[str(wrong)].findings[0], kernel=wrong.qualified)
+    cpu = {subjects[0].name: on_cpu(checked, right), subjects[1].name: on_cpu(checked, wrong)}
+    hazard = dataclasses.replace(cpu[str(wrong)].findings[0], kernel=wrong.qualified)
     runs = [
         ToolRun(tool, 0, tool != "synccheck", "", ToolReport((hazard,) if tool == "racecheck" else (), (), True))
         for tool in TOOLS
     ]
-    made = document([row_of(each, host[each.name].findings, runs) for each in subjects], host)
-    assert (made["found by both"], made["false alarms of compute-sanitizer"], made["false alarms of host"]) == (1, 0, 0)
+    made = document([row_of(each, cpu[each.name].findings, runs) for each in subjects], cpu)
+    assert (made["found by both"], made["false alarms of compute-sanitizer"], made["false alarms of cpu"]) == (1, 0, 0)
     row = made["kernels"][1]
     assert row["class"] == 1 and row["wrong line"] != row["right line"] == "FENCE(); // by each writer"
     assert row["schedules as expected"] == made["kernels"][0]["schedules as expected"] == "20 of 20"

@@ -47,11 +47,11 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Start:
     return function
 
 
-def _side_by_side(simulator: Finding, host: Finding) -> str:
+def _side_by_side(simulator: Finding, cpu: Finding) -> str:
     """Both reports in two columns."""
     columns = [
         [part for line in [title, "", *str(report).splitlines()] for part in textwrap.wrap(line, 76) or [""]]
-        for title, report in (("simulator", simulator), ("host", host))
+        for title, report in (("simulator", simulator), ("cpu", cpu))
     ]
     return "\n".join(f"{left:<78}{right}" for left, right in zip_longest(*columns, fillvalue=""))
 
@@ -61,9 +61,9 @@ def test_both_reports_are_the_same(twin: Twin, start: Start) -> None:
     """Kind, thread, block, element, barrier interval, operation, and the marked lines of both sources."""
     case = twin.case
     (simulator,) = findings_in(case, case.kernel, options(checks="all", seed=0))
-    (host,) = findings_in(case, CpuKernel(start, twin.qualified, twin.more), runtime.schedules(1))
-    print(_side_by_side(simulator, host))
-    expected, found = summary_of_prototype(simulator, twin), summary_of_twin(host)
+    (cpu,) = findings_in(case, CpuKernel(start, twin.qualified, twin.more), runtime.schedules(1))
+    print(_side_by_side(simulator, cpu))
+    expected, found = summary_of_prototype(simulator, twin), summary_of_twin(cpu)
     difference = DIFFERENCES.get(case.name)
     if difference is not None:
         print(f"\nThey differ: {difference.reason}")
@@ -81,7 +81,7 @@ def test_a_wrong_twin_is_found_in_another_order_too(twin: Twin, start: Start) ->
     assert expected is not None
     kinds = {expected.kind, *expected.or_kinds}
     if twin.case.name in DIFFERENCES:
-        kinds.add(DIFFERENCES[twin.case.name].host.get("kind", expected.kind))
+        kinds.add(DIFFERENCES[twin.case.name].cpu.get("kind", expected.kind))
     found = findings_in(twin.case, CpuKernel(start, twin.qualified, twin.more), runtime.schedules(1, seed=SEEDS[1]))
     if not found and expected.only_some_orders:
         return

@@ -80,7 +80,7 @@ def test_each_block_reads_and_writes_shared_memory_of_all_others(size: int, chec
         assert torch.equal(checked(x, EXCHANGE, size), expected)
 
 
-def test_many_clusters_run_on_several_threads_of_the_host(plain: Clusters) -> None:
+def test_many_clusters_run_on_several_threads_of_the_cpu(plain: Clusters) -> None:
     x = numbers(4000)
     with os_threads(4):
         assert torch.equal(plain(x, EXCHANGE, 4), sums_of_clusters(x, 4) + 8 * x)

@@ -200,7 +200,7 @@ def test_a_launch_that_no_device_takes_is_refused(number: int, says: str, plain:
             function(numbers(), number)
 
 
-def test_blocks_with_barriers_run_on_several_threads_of_the_host(plain: Cases) -> None:
+def test_blocks_with_barriers_run_on_several_threads_of_the_cpu(plain: Cases) -> None:
     x = numbers(1000)
     assert torch.equal(plain(x, 0), reversed_blocks(x))
     with ThreadPoolExecutor(4) as pool:

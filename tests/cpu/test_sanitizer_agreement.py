@@ -90,9 +90,9 @@ def rows(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
 def test_what_compute_sanitizer_finds_the_host_finds(subject: Subject, rows: list[Row]) -> None:
     row = next(row for row in rows if row.subject == subject)
     if subject.name in FALSE_ALARMS:
-        assert not row.host
+        assert not row.cpu
     elif row.found_on_gpu:
-        assert row.host or subject.beyond, "\n\n".join(map(str, row.found_on_gpu))
+        assert row.cpu or subject.beyond, "\n\n".join(map(str, row.found_on_gpu))
 
 
 def test_nothing_that_compute_sanitizer_found_was_left_unprinted(runs: Runs) -> None:

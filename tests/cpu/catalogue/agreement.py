@@ -83,14 +83,14 @@ class Row:
     """The findings in one kernel.
 
     Attributes:
-        host: of the checks on the CPU.
+        cpu: of the checks on the CPU.
         gpu: of each tool of compute-sanitizer.
         stopped: what the tools report besides findings, such as a trap that nvcc inserted where it detected the error.
         did_not_end: the tools under which it waited forever.
     """
 
     subject: Subject
-    host: tuple[Finding, ...]
+    cpu: tuple[Finding, ...]
     gpu: dict[str, tuple[Finding, ...]]
     stopped: tuple[str, ...] = ()
     did_not_end: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class Row:
         return {
             "kernel": self.subject.name,
             "wrong": self.subject.wrong,
-            "host": _told(self.host),
+            "cpu": _told(self.cpu),
             "compute-sanitizer": {tool: _told(findings) for tool, findings in self.gpu.items() if findings},
             "stopped": list(self.stopped),
             "did not end": list(self.did_not_end),
@@ -179,14 +179,14 @@ def on_gpu(
     return runs
 
 
-def row_of(subject: Subject, host: Iterable[Finding], runs: list[ToolRun]) -> Row:
+def row_of(subject: Subject, cpu: Iterable[Finding], runs: list[ToolRun]) -> Row:
     """The reports of ``runs`` on one subject; in a process of several kernels, a finding is assigned by the kernel's
     name."""
     names = set(subject.kernels.split())
     gpu = {run.tool: tuple(each for each in run.report.findings if each.kernel in names) for run in runs}
     problems = (problem for run in runs for problem in run.report.problems if any(name in problem for name in names))
     late = (run.tool for run in runs if not run.in_time)
-    return Row(subject, tuple(host), gpu, tuple(dict.fromkeys(problems)), tuple(late))
+    return Row(subject, tuple(cpu), gpu, tuple(dict.fromkeys(problems)), tuple(late))
 
 
 def table(rows: Iterable[Row]) -> dict[str, Any]:
@@ -195,19 +195,19 @@ def table(rows: Iterable[Row]) -> dict[str, Any]:
     wrong = [row for row in rows if row.subject.wrong]
     kinds: dict[str, Counter[str]] = {}
     for row in wrong:
-        mistake = next(iter(_told(row.host)), row.subject.mistake)
+        mistake = next(iter(_told(row.cpu)), row.subject.mistake)
         counts = kinds.setdefault(mistake, Counter())
         counts["wrong kernels"] += 1
-        counts["host"] += bool(row.host)
+        counts["cpu"] += bool(row.cpu)
         counts["compute-sanitizer"] += bool(row.found_on_gpu)
     return {
         "wrong kernels": len(wrong),
-        "found by both": sum(bool(row.host and row.found_on_gpu) for row in wrong),
-        "found by host alone": sum(bool(row.host and not row.found_on_gpu) for row in wrong),
-        "found by compute-sanitizer alone": sum(bool(row.found_on_gpu and not row.host) for row in wrong),
-        "found by neither": sum(not row.host and not row.found_on_gpu for row in wrong),
+        "found by both": sum(bool(row.cpu and row.found_on_gpu) for row in wrong),
+        "found by cpu alone": sum(bool(row.cpu and not row.found_on_gpu) for row in wrong),
+        "found by compute-sanitizer alone": sum(bool(row.found_on_gpu and not row.cpu) for row in wrong),
+        "found by neither": sum(not row.cpu and not row.found_on_gpu for row in wrong),
         "right kernels": len(rows) - len(wrong),
-        "false alarms of host": sum(bool(row.host) for row in rows if not row.subject.wrong),
+        "false alarms of cpu": sum(bool(row.cpu) for row in rows if not row.subject.wrong),
         "false alarms of compute-sanitizer": sum(bool(row.found_on_gpu) for row in rows if not row.subject.wrong),
         "by mistake": {mistake: dict(counts) for mistake, counts in sorted(kinds.items())},
         "kernels": [row.to_json() for row in rows],

@@ -113,15 +113,15 @@ class Difference:
     """The differences between a twin's report and its prototype's.
 
     Attributes:
-        host: the fields of Summary that differ, as the twin's report has them.
+        cpu: the fields of Summary that differ, as the twin's report has them.
         reason: why they cannot be the same.
     """
 
     reason: str
-    host: dict[str, Any]
+    cpu: dict[str, Any]
 
     def applied_to(self, summary: Summary) -> Summary:
-        return replace(summary, **self.host)
+        return replace(summary, **self.cpu)
 
 
 _NO_NAME = "what trifold::dynamic_shared() returns is the block's memory, whatever the kernel calls its pointer"
@@ -170,7 +170,7 @@ WITHOUT_TWIN: dict[str, tuple[str, ...]] = {
         "largest_by_atomic",
         "largest_by_plain_look_before_atomic",
     ),
-    "the host cannot say where a value is used that a shuffle took from a lane which took no part": (
+    "the checks on the CPU cannot say where a value is used that a shuffle took from a lane which took no part": (
         "shuffle_in_a_branch",
         "broadcast_from_a_lane_outside_the_mask",
         "tail_sum_after_early_return",

@@ -85,7 +85,7 @@ struct NormalPair {
 
 namespace detail {
 
-// a * b + c, rounded once. The host computes in double: no g++ flag is needed, and the second rounding is harmless.
+// a * b + c, rounded once. A CPU computes in double: no g++ flag is needed, and the second rounding is harmless.
 __host__ __device__ __forceinline__ float multiply_add(float a, float b, float c) {
 #ifdef TRIFOLD_GPU_ARCH
   return __fmaf_rn(a, b, c);

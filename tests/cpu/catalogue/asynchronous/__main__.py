@@ -52,15 +52,15 @@ def main() -> None:
         write_program(folder / "program")
         running = other.submit(on_gpu, subjects, folder / "tapes", folder / "program", limit_s=LIMIT_S, every_tool=True)
         start = load_checked_port(op_of_pairs(folder / "op", KERNELS.values(), PAIRS)).function
-        host = {subject.name: on_cpu(start, case) for subject, case in zip(subjects, cases, strict=True)}
+        cpu = {subject.name: on_cpu(start, case) for subject, case in zip(subjects, cases, strict=True)}
         runs = running.result()
-    rows = [row_of(subject, host[subject.name].findings, runs[subject.name]) for subject in subjects]
+    rows = [row_of(subject, cpu[subject.name].findings, runs[subject.name]) for subject in subjects]
     facts = environment(ROOT, torch.device("cuda")) | {
         "compute-sanitizer": compute_sanitizer.version(compute_sanitizer.find()),
         "nvcc": toolchain.dotted(toolchain.nvcc_version(toolchain.find_nvcc().path)),
         "sources": record_sources.of_files(ROOT, SOURCES),
     }
-    record = {"environment": facts, **document(rows, host)}
+    record = {"environment": facts, **document(rows, cpu)}
     Path(file).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     print({key: value for key, value in record.items() if isinstance(value, int)})
 

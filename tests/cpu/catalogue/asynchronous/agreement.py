@@ -56,16 +56,16 @@ def on_cpu(start: Start, case: Kernel | Pair) -> OnCpu:
     return OnCpu(tuple(finding for found in everything for finding in found), shown)
 
 
-def document(rows: list[Row], host: Mapping[str, OnCpu]) -> dict[str, Any]:
+def document(rows: list[Row], cpu: Mapping[str, OnCpu]) -> dict[str, Any]:
     """The table of the rows, in which wrong kernels have their classes, lines and schedules next to the findings.
 
     Args:
-        host: by the names of the subjects.
+        cpu: by the names of the subjects.
     """
     made = table(rows)
     pairs = {str(pair): pair for pair in PAIRS}
     for row in made["kernels"]:
-        row["schedules as expected"] = f"{host[row['kernel']].as_expected} of {len(SEEDS)}"
+        row["schedules as expected"] = f"{cpu[row['kernel']].as_expected} of {len(SEEDS)}"
         if (pair := pairs.get(row["kernel"])) is not None:
             right, wrong = pair.lines
             row |= {"class": pair.number, "twin": pair.kernel, "right line": right, "wrong line": wrong}
