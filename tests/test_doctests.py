@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import trifold
+from trifold.apart import far_apart
 from trifold.cpu import RawKernel
 from trifold.workspace import Workspace
 
@@ -33,7 +34,7 @@ def test_the_example_of_an_op_runs(op: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(
     "function",
-    [trifold.load, trifold.verify, trifold.reference, trifold.show, RawKernel],
+    [trifold.load, trifold.verify, trifold.reference, trifold.show, RawKernel, far_apart],
     ids=lambda function: function.__name__,
 )
 def test_the_example_of_the_toolkit_runs(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:

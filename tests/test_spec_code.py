@@ -12,6 +12,7 @@ from torch import Tensor
 
 from trifold.spec import (
     DTYPES,
+    LAYOUTS,
     ROW_FILLS,
     ROW_LAYOUTS,
     AliasCase,
@@ -142,6 +143,36 @@ def test_an_argument_is_another_one_or_overlaps_it(
     assert same_bits(printed, x)
     assert same_bits(other, y)
     assert (other is printed) == (shift == 0)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(), (3,), (3, 3), (2, 3, 4), (2, 0)], ids=str)
+def test_an_argument_starts_where_another_one_does_in_another_order(
+    shape: tuple[int, ...], layout: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = Call((TensorCase(shape, layout=layout, seed=3), AliasCase(0, turned=True)))
+    (x, y), _ = call.arguments()
+    assert (y.shape, y.data_ptr(), y.storage_offset()) == (x.shape, x.data_ptr(), x.storage_offset())
+    if layout == "contiguous" and shape == (3, 3):
+        assert same_bits(y, x.t())
+    elif layout == "expanded" and len(shape) > 1 and x.numel() > 0:
+        assert y is x  # its storage has too few elements
+    (_, printed), _ = _run(call.code("thing"), monkeypatch, capsys)
+    assert same_bits(printed, y)
+
+
+def test_an_alias_is_later_or_in_another_order() -> None:
+    with pytest.raises(ValueError, match="together"):
+        AliasCase(0, 1, turned=True)
+
+
+def test_code_of_a_call_whose_tensors_are_far_apart(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = Call((TensorCase((2, 3)), 0.5), apart=(0, 2**32))
+    (x, _), _ = _run(call.code("thing"), monkeypatch, capsys)
+    assert x.stride() == (2**32, 1)
+    assert same_bits(x.contiguous(), call.arguments()[0][0])
 
 
 def test_an_argument_that_is_passed_by_name_is_another_one(

@@ -9,6 +9,54 @@ _SIGMOID_LAUNCH = gallery_launch("sigmoid", "y", "x")
 _LINE = "def line(x, layout):\n"
 LAYOUT = (
     Wrong(
+        name="the offset of a row in 32 bits",
+        why="rows of a tensor of few elements are few; that they are cut from a large one does not show in a test",
+        op="scatter_add",
+        edits=edits(
+            "header",
+            ("source[row * source_stride + column]", "source[int(row) * int(source_stride) + int(column)]"),
+        ),
+        row="values",
+        implementation="port",
+        message="compute offsets in 64 bits",
+    ),
+    Wrong(
+        name="the offset of a row of the upstream gradient in 32 bits",
+        why="the upstream gradient is thought to be contiguous, and to have as many elements as the result",
+        op="scatter_add",
+        edits=edits(
+            "header",
+            ("grad[place * grad_stride + column]", "grad[int(place * grad_stride + column)]"),
+        ),
+        row="gradients",
+        implementation="port",
+        message="compute offsets in 64 bits",
+    ),
+    Wrong(
+        name="a stride is passed as an int",
+        why="the number of columns is one, and the stride was the number of columns in the first version",
+        op="transpose",
+        edits=(
+            *edits(
+                "header",
+                (
+                    "transpose_kernel(const T* x, int64_t matrix_stride, int64_t row_stride, T* y",
+                    "transpose_kernel(const T* x, int64_t matrix_stride, int row_stride, T* y",
+                ),
+                (
+                    "transpose_words_kernel(const uint32_t* x, int64_t matrix_stride, int64_t row_stride, uint32_t* y",
+                    "transpose_words_kernel(const uint32_t* x, int64_t matrix_stride, int row_stride, uint32_t* y",
+                ),
+            ),
+            *edits(
+                "binding", ("x, matrix_stride, row_stride, y,", "x, matrix_stride, static_cast<int>(row_stride), y,")
+            ),
+        ),
+        row="values",
+        implementation="port",
+        message="compute offsets in 64 bits",
+    ),
+    Wrong(
         name="the stride is ignored",
         why="a kernel takes a pointer, and every tensor in the first test was contiguous",
         op="mul",

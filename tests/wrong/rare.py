@@ -254,6 +254,21 @@ ALIASES = (
         message="elements differ",
         examples=100,
     ),
+    Wrong(
+        name="operands at one address are taken for one tensor",
+        why="x + x reads x once; x + x.t() starts at the same address",
+        op="add",
+        edits=edits(
+            "prototype",
+            (
+                "    out = elementwise_output(x, y)\n",
+                "    if x.data_ptr() == y.data_ptr():\n        y = x\n    out = elementwise_output(x, y)\n",
+            ),
+        ),
+        row="values",
+        implementation="prototype",
+        message="elements differ",
+    ),
 )
 
 RARE = (*OFFSETS, *STRIDES, *SIZES, *ALIASES)

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trifold.apart import far_apart
 from trifold.build.paths import gpu_paths
 from trifold.cells import Device, ImplementationKind
 from trifold.cpu.runtime import prepare
@@ -39,10 +40,11 @@ from .computed import Computed
 from .device_memory import DriverError, gpu_is_lost, let_autograd_finish, wait_asleep
 from .memory import Held, Memory
 from .source import without_reference
-from .tensors import Json, Packed, Unpacking, bytes_of_storage, flattened, tensors_in
+from .tensors import Json, Packed, Unpacking, bytes_of_storage, flattened, mapped, tensors_in
 
 _GPU_ALIGNMENT = 512  # bytes; the alignment of torch's allocator for GPUs
 _GUARDED_BYTES = 64 * 2**20  # larger blocks are not guarded on the CPU
+_APART = 2**30  # bytes; fewer than a tensor of trifold.apart spans
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ class Server:
             values = Unpacking(made.__getitem__, generators.__getitem__).value(
                 {"list": [request["args"], request["kwargs"]]}
             )
-            args, kwargs = values
+            args, kwargs = values = _apart(values, request)
             self._set_random_state(request)
             self._set_jitter(request)
             owners = [bytes_of_storage(storage) for storage in made]
@@ -179,7 +181,7 @@ class Server:
         storages, _ = self._receive(request)
         with self._guarded(request), self._aligned(request), self.checking.watching(request["schedules"]) as found:
             made = self.memory.storages(self.channel.incoming, storages, same_place=False)
-            outer = Unpacking(made.__getitem__).value(request["outer"])
+            outer = _apart(Unpacking(made.__getitem__).value(request["outer"]), request)
             create_graph = bool(request["create_graph"])
             given = [value for value in outer if value is not None]
             inputs = [value for value in held.inputs if value.requires_grad]
@@ -259,7 +261,7 @@ class Server:
         packed = Packed()
         for owner in owners:
             packed.number(owner)
-        described = [self._describe(packed, value) for value in values]
+        described = [self._describe(packed, _together(value)) for value in values]
         states = [generator.get_state() for generator in generators]
         own = [] if request.get("random") is None else [_random_state(request["random"])]
         written = [self.checking.written(owner) for owner in packed.owners] if request.get("record") else []
@@ -392,6 +394,30 @@ def _sources(computed: Computed | None, result: Any) -> list[str]:
         return []
     values, _ = flattened(result)
     return [computed.source_of(value) if isinstance(value, Tensor) else "" for value in values]
+
+
+def _apart(values: Any, request: Json) -> Any:
+    """``values``, far apart if requested; a tensor that occurs twice still does."""
+    if request.get("apart") is None:
+        return values
+    dim, stride = request["apart"]
+    copies: dict[int, Tensor] = {}
+
+    def copy(tensor: Tensor) -> Tensor:
+        if id(tensor) not in copies:
+            copies[id(tensor)] = far_apart(tensor, dim, stride)
+        return copies[id(tensor)]
+
+    return mapped(values, copy)
+
+
+def _together(value: Any) -> Any:
+    """A copy of a result whose elements are far apart, such as an upstream gradient that is passed on: its memory is
+    too large to be sent."""
+    is_apart = isinstance(value, Tensor) and value.device.type == "cpu" and value.untyped_storage().nbytes() >= _APART
+    if not is_apart or value.numel() * value.itemsize >= _APART:
+        return value
+    return value.detach().clone(memory_format=torch.contiguous_format).requires_grad_(value.requires_grad)
 
 
 def _random_state(place: Json) -> Tensor:

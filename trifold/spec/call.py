@@ -23,11 +23,14 @@ class Call:
 
     Attributes:
         seed: for ``torch.manual_seed`` before the call.
+        apart: if given, ``dim`` and ``stride`` with which the op's tensors are :func:`trifold.apart.far_apart`; set by
+            the verification, and not by a spec.
     """
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
+    apart: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         for position, value in enumerate((*self.args, *self.kwargs.values())):
@@ -84,7 +87,7 @@ class Call:
         of a copy has no room for them."""
         aliases = {position: value for position, value in enumerate(self.args) if isinstance(value, AliasCase)}
         return [
-            args[aliases[position].of] if position in aliases and aliases[position].shift == 0 else value
+            args[aliases[position].of] if position in aliases and aliases[position].is_same else value
             for position, value in enumerate(args)
         ]
 
@@ -95,6 +98,8 @@ class Call:
         ``gradients``, those of the arguments at these places."""
         chosen = "" if implementation == "port" else f', implementation="{implementation}", device="{device}"'
         lines = ["import torch", "import trifold", f'{implementation} = trifold.load("{op}"{chosen})']
+        if self.apart is not None:
+            lines.insert(2, "from trifold.apart import far_apart")
 
         def named(name: str, value: Any, position: int | None = None) -> str:
             if isinstance(value, TensorCase):
@@ -107,12 +112,18 @@ class Call:
                 return f"[{', '.join(named(f'{name}_{i}', one) for i, one in enumerate(value))}]"
             else:
                 return repr(value)
+            if self.apart is not None:
+                code = f"far_apart({code}, dim={self.apart[0]}, stride={self.apart[1]})"
             lines.append(f"{name} = {code}")
             return name
 
         names = [named(f"x{position}", value, position) for position, value in enumerate(self.args)]
         names += [f"{name}={named(name, value)}" for name, value in self.kwargs.items()]
-        used = [kind.__name__ for kind in (TensorCase, IndexCase) if any(f"{kind.__name__}(" in line for line in lines)]
+        used = [
+            kind.__name__
+            for kind in (AliasCase, TensorCase, IndexCase)
+            if any(f"{kind.__name__}(" in line for line in lines)
+        ]
         if used:
             lines.insert(2, f"from trifold.spec import {', '.join(used)}")
         inputs = [_variable(path) for path in gradients]

@@ -162,9 +162,11 @@ class TensorCase:
             (within the top, the bottom and below the range of the dtype); ``range`` (finite, evenly by exponent over
             the whole range of the dtype, subnormal numbers included); ``masked`` (normal numbers, -inf in one place of
             four); ``lone`` (normal numbers, and in each row, which is the last dimension, one that is nan, inf or -inf,
-            in the first, the middle or the last column: row r plus ``seed`` chooses which, and where). Complex numbers
-            have two such parts. Integers: ``exact`` from -4 to 4; ``normal`` up to ±100; ``special`` (half of them the
-            ends of the dtype's range, 0 and ±1); ``huge``, ``wide`` and ``range`` of the whole range; ``zero``.
+            in the first, the middle or the last column: row r plus ``seed`` chooses which, and where); ``peak``
+            (normal numbers, and in each row one that is 16: in the last, the first or the middle column, in turn).
+            Complex numbers have two such parts. Integers: ``exact`` from -4 to 4; ``normal`` up to ±100; ``special``
+            (half of them the ends of the dtype's range, 0 and ±1); ``huge``, ``wide`` and ``range`` of the whole range;
+            ``zero``.
         seed: of the values.
         offset: see ``layout``; the other layouts start at the first element of their storage.
         dim: see ``layout``.
@@ -289,26 +291,46 @@ class AliasCase:
         of: the other's position among the positional arguments, which must be a :class:`TensorCase`.
         shift: 0: the same tensor. Otherwise a view of the same storage, of the same shape, dtype and strides, that
             starts this many elements later.
+        turned: a view that starts where the other does, of the same shape and with dimensions reversed in memory: of a
+            square matrix, the transposed one. The same tensor if its storage has too few elements.
     """
 
     of: int
     shift: int = 0
+    turned: bool = False
 
     def __post_init__(self) -> None:
         if self.of < 0 or self.shift < 0:
             raise ValueError(f"of and shift must not be negative, but are {self.of} and {self.shift}")
+        if self.shift and self.turned:
+            raise ValueError(f"shift={self.shift} and turned=True do not go together")
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the argument is the very tensor."""
+        return self.shift == 0 and not self.turned
 
     def view(self, other: Tensor) -> Tensor:
         """The argument, from the one at ``of``, whose storage has ``shift`` more elements than it needs."""
+        if self.turned:
+            there = other.untyped_storage().nbytes() // other.itemsize - other.storage_offset()
+            return other.as_strided(other.shape, _turned(other.shape)) if other.numel() <= there else other
         if self.shift == 0:
             return other
         return other.as_strided(other.shape, other.stride(), other.storage_offset() + self.shift)
 
     def code(self, other: str) -> str:
         """An expression for :meth:`view`."""
+        if self.turned:
+            return f"{self!r}.view({other})"
         if self.shift == 0:
             return other
         return f"{other}.as_strided({other}.shape, {other}.stride(), {other}.storage_offset() + {self.shift})"
+
+
+def _turned(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a tensor that is contiguous when its dimensions are reversed."""
+    return tuple(math.prod(max(1, n) for n in shape[:d]) for d in range(len(shape)))
 
 
 def _made(base: Tensor, room: Tensor | None, place: _Place, device: str) -> Tensor:

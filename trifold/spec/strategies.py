@@ -189,11 +189,13 @@ def calls_of(draw: st.DrawFn, tensors_of_call: st.SearchStrategy[tuple[TensorCas
 
 
 def aliases(position: int) -> st.SearchStrategy[AliasCase]:
-    """Draw an alias, at ``position``, of one of the tensors before it: the same tensor, or one that overlaps it."""
-    return st.builds(
-        AliasCase,
-        of=st.integers(0, position - 1),
-        shift=st.one_of(st.just(0), st.sampled_from((1, 2, 3, 4, 7, 8, 15, 64))),
+    """Draw an alias, at ``position``, of one of the tensors before it: the same tensor, one that overlaps it, or one
+    that starts at the same address with dimensions in another order."""
+    of, shifts = st.integers(0, position - 1), st.sampled_from((1, 2, 3, 4, 7, 8, 15, 64))
+    return st.one_of(
+        st.builds(AliasCase, of=of),
+        st.builds(AliasCase, of=of, shift=shifts),
+        st.builds(AliasCase, of=of, turned=st.just(True)),
     )
 
 
@@ -220,7 +222,7 @@ def _orders(count: int) -> Iterator[tuple[TensorCase, ...]]:
 def elementwise_edges(count: int) -> tuple[Call, ...]:
     """Calls that launch the plain and the vector kernel of each dtype: the latter with head, tail and neither; and
     calls with many elements in which all, some and none of the pointers are aligned to 16 bytes."""
-    cases: list[tuple[TensorCase, ...]] = []
+    cases: list[tuple[TensorCase | AliasCase, ...]] = []
     for dtype in DTYPES:
         vector = 16 // dtype.itemsize
 
@@ -248,5 +250,10 @@ def elementwise_edges(count: int) -> tuple[Call, ...]:
                 TensorCase((4, 6), dtype, "transposed", "normal", 1),
             ]
             cases.append((*mixed, *(replace(mixed[0], seed=s) for s in range(2, count))))
+            # Strides of 0 have no order: it is that of the other operand, if that takes part in choosing the result's.
+            expanded = TensorCase((4, 6), dtype, "expanded", "normal", 2)
+            cases.append((expanded, *(replace(mixed[1], seed=s) for s in range(1, count))))
+            # Both start at one address: an op that compares addresses alone takes them for one tensor.
+            cases.append((mixed[0], AliasCase(0, turned=True), *(replace(mixed[0], seed=s) for s in range(2, count))))
     cases += [tuple(replace(case, seed=seed) for seed, case in enumerate(places)) for places in _orders(count)]
     return tuple(Call(case) for case in dict.fromkeys(cases))

@@ -189,6 +189,7 @@ class OpProcess:
                 "native": options.native,
                 "place": options.place,
                 "other defaults": options.other_defaults,
+                "apart": options.apart,
             } | payload
             builds = options.native or options.form == "compiled"  # by compilers, which are slow on a busy machine
             return self._answer(channel, message, limit or (max(self.timeout, START_S) if builds else self.timeout))

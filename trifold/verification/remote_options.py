@@ -23,6 +23,7 @@ class Options:
         place: ``same``: put the arguments at the addresses of the previous call's, without a change of their version
             counters.
         other_defaults: change torch's default dtype, as an application may have done.
+        apart: of the arguments and upstream gradients, as of :class:`trifold.spec.Call`.
     """
 
     form: str = "plain"
@@ -33,3 +34,4 @@ class Options:
     native: bool = False
     place: str = ""
     other_defaults: bool = False
+    apart: tuple[int, int] | None = None

@@ -323,7 +323,7 @@ def _stated_paths(cell: Cell, call: Call) -> list[Path]:
 def _very_tensors(call: Call, path: Path) -> Iterator[Path]:
     """All paths of the argument, if it is passed more than once: autograd adds the gradients of all."""
     for other, value in enumerate(call.args):
-        if isinstance(value, AliasCase) and ((value.of,), value.shift) == (path, 0):
+        if isinstance(value, AliasCase) and value.is_same and (value.of,) == path:
             yield (other,)
 
 

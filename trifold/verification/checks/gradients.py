@@ -14,6 +14,7 @@ from trifold.spec import Call
 from trifold.spec.call import Path
 from trifold.verification.calls import FEW, ORDINARY, is_ordinary
 from trifold.verification.cell import Cell
+from trifold.verification.checks.apart import gradients_apart
 from trifold.verification.checks.differentiation import (
     Convert,
     RightGradients,
@@ -59,6 +60,7 @@ def gradients(cell: Cell) -> str | None:
     )
     for call in cell.swept_calls(below=_SWEPT_SIMULATED if cell.simulated else _SWEPT):
         cell.run_case(test, call)
+    gradients_apart(cell)
     return impostors.require_rejected()
 
 

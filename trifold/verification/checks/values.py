@@ -14,6 +14,7 @@ from trifold.spec import AliasCase, Call
 from trifold.spec.call import Path, tensor_at
 from trifold.verification.calls import rows_of
 from trifold.verification.cell import Cell
+from trifold.verification.checks.apart import results_apart
 from trifold.verification.checks.undrawn import right_or_refused
 from trifold.verification.comparison import Expected, same_values
 from trifold.verification.outcomes import CheckFailed
@@ -49,6 +50,7 @@ def values(cell: Cell) -> str | None:
     for call, by_keyword in _called_by_keyword(cell):
         cell.run_case(functools.partial(_require_same, cell, call), by_keyword, "by keyword")
     right_or_refused(cell, compare)
+    results_apart(cell)
     return _as_native_code(cell)
 
 
