@@ -20,7 +20,14 @@ def cell_of(*cases: TensorCase) -> Cell:
     calls = [Call((case,)) for case in cases]
     spec = Spec(calls=lambda limits: st.sampled_from(calls), smooth=calls)
     nothing = cast(Any, None)
-    return Cell(spec, nothing, "cpu", torch.sum, Search(1), Limits(), nothing, calls=calls)
+    return Cell(spec, nothing, "cpu", torch.sum, Search(1), Limits(), nothing, calls=calls, compared_all=True)
+
+
+def test_cases_of_a_values_check_that_failed_are_not_judged() -> None:
+    cell = cell_of(TensorCase((4,), seed=1))
+    cell.compared_all = False
+    with pytest.raises(CheckFailed, match="correct that first"):
+        sensitivity(cell)
 
 
 def test_other_numbers_reject_a_constant() -> None:

@@ -199,6 +199,22 @@ SIZES = (
     ),
 )
 
+_LAST_COLUMNS = (
+    Wrong(
+        name="slices of a row leave its last columns out",
+        why="the columns are divided by the number of slices, and the remainder is forgotten; it is rarely the largest",
+        op="argmax",
+        edits=edits(
+            "header",
+            (
+                "const Slice<const T> slice(x + row * x_stride, columns, share);",
+                "const Slice<const T> slice(x + row * x_stride, columns - columns % share, share);",
+            ),
+        ),
+        row="values",
+        implementation="port",
+    ),
+)
 ALIASES = (
     Wrong(
         name="the gradient of a square is that of one factor",
@@ -271,4 +287,4 @@ ALIASES = (
     ),
 )
 
-RARE = (*OFFSETS, *STRIDES, *SIZES, *ALIASES)
+RARE = (*OFFSETS, *STRIDES, *SIZES, *_LAST_COLUMNS, *ALIASES)

@@ -9,7 +9,19 @@ import torch
 from torch import Tensor
 
 Fill = Literal[
-    "exact", "normal", "wide", "zero", "special", "huge", "tiny", "subnormal", "range", "masked", "squarable", "lone"
+    "exact",
+    "normal",
+    "wide",
+    "zero",
+    "special",
+    "huge",
+    "tiny",
+    "subnormal",
+    "range",
+    "masked",
+    "squarable",
+    "lone",
+    "peak",
 ]
 
 
@@ -108,6 +120,8 @@ def _floating(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int,
             values = (sign() * (1 + unit()) * chosen).clamp(-info.max, info.max)
         case "lone":
             values = _with_lone_specials(normal(), seed)
+        case "peak":
+            values = _with_peaks(normal())
         case "masked":
             values = torch.where(unit() < 0.25, float("-inf"), normal())
         case _:
@@ -120,6 +134,14 @@ def _with_lone_specials(values: Tensor, seed: int) -> Tensor:
     for row, numbers in enumerate(rows, seed):
         place = (0, len(numbers) // 2, len(numbers) - 1)[row % 3]
         numbers[place] = (math.nan, math.inf, -math.inf)[(row + row // 3) % 3]
+    return values
+
+
+def _with_peaks(values: Tensor) -> Tensor:
+    if values.numel():
+        rows = values.view(-1, values.shape[-1])
+        places = torch.tensor([values.shape[-1] - 1, 0, values.shape[-1] // 2]).repeat(-(-len(rows) // 3))[: len(rows)]
+        rows[torch.arange(len(rows)), places] = 16
     return values
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import zlib
 from abc import ABC, abstractmethod
@@ -24,16 +25,20 @@ FEW_SIMULATED = 256  # the same in the simulator, which takes milliseconds for a
 # Fills whose numbers neither overflow nor vanish. At others, gradients are compared only where the reference is finite.
 ORDINARY = ("exact", "normal", "zero", "tiny")
 
+# Fills with numbers as large as those of "peak".
+_OF_MANY_SIZES = ("wide", "special", "squarable", "huge", "range")
+
 _SWEPT_FROM = 5  # examples; with fewer, sizes are not swept: one size and no tails
 _SMALL = 4096  # elements, at most, of a call that replaces a smooth one
 _SMALL_CALLS = 3
 _ABOVE_A_BLOCK = 11  # 2^11 elements are more than a block has threads
+_LONG_CHOICES = 16  # drawn calls from which one of few rows is chosen
 _LONG = 18  # from 2^18 elements on, the shape of a call decides whether it takes milliseconds or seconds
 _WARP = 32
 _MOST_WARPS = 7  # full warps, at most, in a call that tests a tail
 _NATIVE_ROWS = range(1025, 4097)
 # Each of these kinds of calls has its own range of salts, so that they are drawn independently.
-_SMALL_SALT, _TAIL_SALT, _NATIVE_SALT, _ROWS_SALT = 2000, 5000, 6000, 7000
+_SMALL_SALT, _TAIL_SALT, _NATIVE_SALT, _ROWS_SALT, _PEAK_SALT = 2000, 5000, 6000, 7000, 8000
 
 
 @dataclass(frozen=True)
@@ -169,6 +174,24 @@ class CallSource(ABC):
             calls = self.drawn_calls(limits, choices, salt=power)
             yield min(calls, key=lambda call: (call.dtype == torch.float64, rows_of(call)))
 
+    def peaked_calls(self) -> Iterator[Call]:
+        """Calls of long rows, which are the last dimension: the largest tensor has one large number in each row, that
+        of the first row in the last column.
+
+        Of normal numbers, each of a long row has little effect on a maximum or a selection.
+        """
+        if self.search.examples < _SWEPT_FROM:
+            return
+        for power in (12,) if self.simulated else (16, 17, 18):
+            limits = Limits(elements=2 ** (power + 1) - 1, fewest=2**power)
+            calls = self.drawn_calls(limits, _LONG_CHOICES, salt=_PEAK_SALT + power)
+            if not any(case.fill in _OF_MANY_SIZES for call in calls for _, case in call.floating()):
+                continue  # the op may not take a large number
+            call = min(calls, key=lambda call: (call.dtype == torch.float64, rows_of(call)))
+            largest = max((case for _, case in call.floating()), key=lambda case: math.prod(case.shape), default=None)
+            if largest is not None and largest.shape:
+                yield call.with_cases(functools.partial(_with_peaks, largest))
+
     def native_call(self) -> Call | None:
         """A large call for a prototype compiled to native code, preferably of 1,025 to 4,096 rows and of float32.
 
@@ -209,6 +232,10 @@ class CallSource(ABC):
             with contextlib.suppress(Exception):  # the spec's, or hypothesis's
                 calls = self.drawn_calls(Limits(elements=elements, fewest=elements), 1, salt=_TAIL_SALT + tail)
             yield from calls
+
+
+def _with_peaks(chosen: AnyCase, case: AnyCase) -> AnyCase:
+    return replace(chosen, fill="peak") if case is chosen and isinstance(chosen, TensorCase) else case
 
 
 def is_ordinary(call: Call) -> bool:

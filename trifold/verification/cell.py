@@ -95,6 +95,7 @@ class Cell(CallSource):
         dtypes: of the tensors in those cases.
         current: the running case and its name.
         calls: those that the values check compared; the sensitivity check uses them.
+        compared_all: whether that check made all its calls: it stops at the first wrong result.
         origins: recorded by the findings check for the origin check.
         accepted: findings of the current check that the user accepts: what, where, how often and why.
         met: the places of comments that accepted a finding in the findings check; None: that check has not run.
@@ -113,6 +114,7 @@ class Cell(CallSource):
     dtypes: set[str] = field(default_factory=set)
     current: tuple[Call | None, str] = (None, "")
     calls: list[Call] = field(default_factory=list)
+    compared_all: bool = False
     origins: Origins | None = None
     accepted: tuple[dict[str, Any], ...] = ()
     met: frozenset[str] | None = None

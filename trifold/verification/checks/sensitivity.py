@@ -35,6 +35,8 @@ def sensitivity(cell: Cell) -> str:
     """Each impostor must be rejected by some case of the values check."""
     if not cell.calls:
         raise CheckFailed("no case passed the values check, so none shows anything")
+    if not cell.compared_all:
+        raise CheckFailed("the values check stopped at a wrong result, before all its cases: correct that first")
     applied: set[str] = set()
     rejected: set[str] = set()
     stale = _Stale()

@@ -39,7 +39,7 @@ def values(cell: Cell) -> str | None:
         cell.calls.append(call)
 
     cell.for_each_call(test)
-    for call in (*cell.swept_calls(), *cell.tail_calls()):
+    for call in (*cell.swept_calls(), *cell.tail_calls(), *cell.peaked_calls()):
         cell.run_case(test, call)
     if (many := _many_rows(cell)) is not None:
         cell.run_case(functools.partial(compare, cell), many, "many rows")
@@ -50,6 +50,7 @@ def values(cell: Cell) -> str | None:
     for call, by_keyword in _called_by_keyword(cell):
         cell.run_case(functools.partial(_require_same, cell, call), by_keyword, "by keyword")
     right_or_refused(cell, compare)
+    cell.compared_all = True
     results_apart(cell)
     return _as_native_code(cell)
 
