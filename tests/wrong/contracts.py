@@ -141,6 +141,14 @@ REGISTRATION = (
 
 CONTRACT = (
     Wrong(
+        name="the fake has the strides of a sum of both operands",
+        why="that is what other operators of two operands have; silu(gate) * up has those of gate",
+        op="swiglu",
+        edits=edits("port", ("fake=lambda gate, up: elementwise_output(gate))", "fake=elementwise_output)")),
+        row="fake",
+        implementation="prototype",
+    ),
+    Wrong(
         name="int64 is accepted",
         why="nothing in Python stops it",
         op="sigmoid",
@@ -148,6 +156,21 @@ CONTRACT = (
         row="errors",
         implementation="prototype",
         message="integer dtype",
+    ),
+    Wrong(
+        name="int64 is accepted without elements",
+        why="there is nothing to compute, so that the argument is returned before it is checked",
+        op="round_ste",
+        edits=edits(
+            "port",
+            (
+                "    y: Tensor = op.round_ste(x)\n",
+                "    if isinstance(x, Tensor) and x.numel() == 0:\n        return x\n    y: Tensor = op.round_ste(x)\n",
+            ),
+        ),
+        row="errors",
+        implementation="prototype",
+        message="integer dtype, of tensors without elements",
     ),
     Wrong(
         name="an assertion for an argument check",

@@ -194,6 +194,21 @@ EMPTY_SPECS = (
         message="where it is contiguous in each call of the spec: refuse it, or be right and draw it",
     ),
     Wrong(
+        name="layouts that are never drawn, except at an offset",
+        why="a slice of a vector is contiguous, too; what has gaps or another order is not tried",
+        op="add",
+        edits=(
+            *edits("prototype", ("flat(y, out)", "y.as_strided((y.numel(),), (1,))")),
+            *edits(
+                "spec",
+                *_only("all(getattr(x, 'layout', '') in ('contiguous', 'offset') for x in call.args)"),
+            ),
+        ),
+        row="values",
+        implementation="prototype",
+        message="where it is contiguous in each call of the spec: refuse it, or be right and draw it",
+    ),
+    Wrong(
         name="a dtype that is never drawn",
         why="half types were to follow; they are not refused",
         op="add",

@@ -247,6 +247,23 @@ CROSS_ENTROPY = (
         implementation="prototype",
     ),
     Wrong(
+        name="a retained graph's gradient is scaled in place, without create_graph",
+        why="whether gradients are enabled in backward tells whether it is differentiated, not whether it is repeated",
+        op="cross_entropy",
+        edits=edits("port", ("alone and is_last_use(residual, grad_loss):", "alone and not torch.is_grad_enabled():")),
+        row="repeatable",
+        implementation="prototype",
+        message="the second backward of one graph",
+    ),
+    Wrong(
+        name="an operator that writes in place does not say so",
+        why="its schema was copied from the operator that does not",
+        op="cross_entropy",
+        edits=edits("port", ("Tensor(a!) residual", "Tensor residual")),
+        row="opcheck",
+        implementation="prototype",
+    ),
+    Wrong(
         name="the first row's upstream gradient is that of all",
         why="that of a mean or a sum is a single number",
         op="cross_entropy",

@@ -7,6 +7,27 @@ from tests.wrong.entry import Wrong, edits
 
 SURROUNDINGS = (
     Wrong(
+        name="copies of tables that have gaps are kept by address",
+        why="tables rarely change, and copying them took longer than the kernel",
+        op="rope",
+        edits=edits(
+            "prototype",
+            ("def _heads(x", "_copies = {}\n\n\ndef _heads(x"),
+            (
+                "    arguments = *operands, cos, sin, *results, positions, pairs, inverse\n",
+                "    cos, sin = (\n"
+                "        x if x.is_contiguous() else\n"
+                "        _copies.setdefault((x.data_ptr(), x.shape, x.stride(), x.dtype), x.contiguous())\n"
+                "        for x in (cos, sin)\n"
+                "    )\n"
+                "    arguments = *operands, cos, sin, *results, positions, pairs, inverse\n",
+            ),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="cached by address",
+    ),
+    Wrong(
         name="the output has the default dtype where that is the right one",
         why="the branch for the other dtypes was added later",
         op="sigmoid",

@@ -32,6 +32,7 @@ Arguments = list[Any]
 Answer = tuple[Json, Sequence[Tensor]]
 
 _opcheck = torch.library.opcheck  # saved before the op's modules are imported, which could replace it
+_UPSTREAM = 3  # gradients; with 1, a backward pass that scales what is saved, in place, changes nothing
 _PLACES = 4  # launches of a call, at most, before which another call runs
 _SLEEP = 100_000_000  # clock cycles: about 50 ms, longer than any launch here
 
@@ -54,7 +55,7 @@ def _gradients(
     if not outputs or not inputs:
         return ()
     if outer is None:
-        outer = [torch.ones_like(output) for output in outputs]
+        outer = [torch.full_like(output, _UPSTREAM) for output in outputs]
     return torch.autograd.grad(outputs, inputs, outer, create_graph=again, allow_unused=True)
 
 
@@ -87,7 +88,7 @@ def run_opcheck(op: Implementation, args: Arguments, kwargs: dict[str, Any], req
 def _backward_twice(function: Callable[..., Any], args: Arguments, kwargs: dict[str, Any]) -> None:
     inputs = _inputs(args, kwargs)
     outputs = [output for output in _results(function(*args, **kwargs)) if output.requires_grad]
-    outer = [torch.ones_like(output).requires_grad_() for output in outputs]
+    outer = [torch.full_like(output, _UPSTREAM).requires_grad_() for output in outputs]
     grads = _gradients(outputs, inputs, outer, again=True)
     differentiable = [grad for grad in grads if grad is not None and grad.requires_grad]
     try:

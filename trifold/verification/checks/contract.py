@@ -3,6 +3,7 @@ run."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import itertools
@@ -14,9 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trifold.isolation.tensors import numbered
+from trifold.isolation.tensors import mapped, numbered
 from trifold.spec import DTYPES, Call, TensorCase
-from trifold.spec.case import AnyCase
+from trifold.spec.call import Path
+from trifold.spec.case import AnyCase, Layout
 from trifold.verification.cell import Cell
 from trifold.verification.checks.agreement import Run, require_same
 from trifold.verification.checks.differentiation import (
@@ -36,6 +38,7 @@ from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
 from trifold.verification.tolerance import same_bits, share_memory
 
+_DTYPE_NAMES = frozenset(name for name, value in vars(torch).items() if isinstance(value, torch.dtype))
 _ON_CPU = 2048  # elements, at most, in calls that are repeated on the CPU: more than a block has threads
 _MODES_OF = 2  # one call of so many is also made in each mode of autograd
 _DRAWN = 100  # draws, at most, to find a call with small whole numbers
@@ -60,6 +63,8 @@ def errors(cell: Cell) -> None:
     for bad in calls:
         cell.begin(None, bad.name)
         args, kwargs = bad.make(cell.device)
+        if not _DTYPE_NAMES.isdisjoint(bad.mentions):
+            _refuses_empty(cell, bad.name, *mapped((list(args), kwargs), lambda x: x[:0] if x.dim() else x))
         try:
             cell.implementation.function(*args, **kwargs)
         except (RuntimeError, TypeError, ValueError) as error:
@@ -80,6 +85,13 @@ def errors(cell: Cell) -> None:
         _refuses_other_gradients(cell)
     else:
         _refuses_gradients(cell)
+
+
+def _refuses_empty(cell: Cell, name: str, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """A dtype is refused also where there is nothing to compute."""
+    with contextlib.suppress(RuntimeError, TypeError, ValueError):
+        cell.implementation.function(*args, **kwargs)
+        raise CheckFailed(f"{name}, of tensors without elements: nothing is raised", sample=name)
 
 
 def _goes_on(cell: Cell, refused: str) -> None:
@@ -194,7 +206,11 @@ def repeatable(cell: Cell) -> None:
             cell.run_case(lambda call: _notices_changes(cell, call), call, "arguments that change before backward")
             for dtype in DTYPES:
                 cell.run_case(lambda call: _same_backward_again(cell, call), in_dtype(call, dtype), "backward twice")
-    for call in (*small, *(call for _, call in further if call not in small)):
+    followed = list(small)
+    for call in (*(call for _, call in further), *_in_each_layout(cell)):
+        if call not in followed:
+            followed.append(call)
+    for call in followed:
         cell.run_case(lambda call: _follows_changes(cell, call), call, "other numbers in the same memory")
     for first, second, same in _taken_for_others(cell):
         cell.run_case(functools.partial(_is_not_taken_for, cell, first, same), second, f"the same {same}")
@@ -360,10 +376,16 @@ def _keeps_what_is_saved(cell: Cell, call: Call) -> None:
 def _same_backward_again(cell: Cell, call: Call) -> None:
     """Backward with ``retain_graph`` keeps what it needs: a second backward pass has the same gradients."""
     made = forward(cell, call, cell.implementation.function)
-    outer = made.ones()
-    first, second = made.gradients(outer, keep=True), made.gradients(outer)
-    if not same_gradients(cell, call, cell.gradient_paths(call), first, second, unit_upstream_gradient):
+    outer = [_threes(one, one.dtype, 0) for one in made.ones()]
+    # Copies: if the second has the first's memory, so it has here.
+    first = [None if grad is None else grad.clone() for grad in made.gradients(outer, keep=True)]
+    if not same_gradients(cell, call, cell.gradient_paths(call), first, made.gradients(outer), _threes):
         raise CheckFailed("the second backward of one graph gives other bits: the first changes what is kept", call)
+
+
+def _threes(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
+    """An upstream gradient that changes what it is multiplied with."""
+    return torch.full_like(result, 3)
 
 
 def _notices_changes(cell: Cell, call: Call) -> None:
@@ -403,6 +425,18 @@ def _follows_changes(cell: Cell, call: Call) -> None:
         raise CheckFailed(
             "the result of other numbers at the same addresses is wrong: something is cached by address", call
         )
+
+
+def _in_each_layout(cell: Cell) -> Iterator[Call]:
+    """For each argument and each layout that it has in some small call, the first such call: an op may keep the copy
+    that it makes of an argument in that layout alone."""
+    seen: set[tuple[Path, Layout]] = set()
+    drawn = (call for number in range(cell.search.examples) for call in cell.drawn_calls(cell.limits, 1, salt=number))
+    for call in itertools.chain((call for _, call in cell.fixed_calls()), drawn):
+        layouts = {(path, case.layout) for path, case in call.floating() if math.prod(case.shape) > 1}
+        if call.elements <= _ON_CPU and not layouts <= seen:
+            seen |= layouts
+            yield call
 
 
 def _moves_on(cell: Cell, call: Call) -> None:

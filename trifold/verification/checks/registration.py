@@ -92,8 +92,9 @@ def fake(cell: Cell) -> None:
 def _calls_of_each_form(cell: Cell) -> list[Call]:
     """Small calls of the spec: one for each dtype and layout of its tensors."""
     drawn = cell.drawn_calls(Limits(elements=64), _FORMS, salt=3000)
+    fixed = (call for _, call in cell.fixed_calls() if call.elements <= 64)
     chosen: dict[object, Call] = {}
-    for call in (*cell.small_calls(), *drawn):
+    for call in (*cell.small_calls(), *fixed, *drawn):
         chosen.setdefault(tuple((case.dtype, case.layout) for _, case in call.cases()), call)
     return list(chosen.values())
 

@@ -19,6 +19,7 @@ from trifold.verification.outcomes import CheckFailed
 
 _SMALL = 4096  # elements
 _OTHER_LAYOUTS: tuple[Layout, ...] = ("transposed", "sliced", "expanded", "offset")
+_CONTIGUOUS: frozenset[Layout] = frozenset({"contiguous", "offset"})
 
 
 def undrawn_calls(cell: Cell) -> Iterator[tuple[str, Call]]:
@@ -33,10 +34,11 @@ def undrawn_calls(cell: Cell) -> Iterator[tuple[str, Call]]:
         if any(path in cell.written_paths(call) for call in calls):
             continue
         at_path = [(call, case) for call in calls for other, case in call.cases() if other == path and _varies(case)]
-        if not at_path or any(case.layout != "contiguous" for _, case in at_path):
+        layouts = {case.layout for _, case in at_path}
+        if not layouts <= _CONTIGUOUS:
             continue
         call, case = max(at_path, key=lambda one: len(one[1].shape))
-        for layout in _OTHER_LAYOUTS:
+        for layout in [other for other in _OTHER_LAYOUTS if other not in layouts]:
             other = replace(case, layout=layout, offset=1, dim=len(case.shape) - 1)
             name = f"{cell.name(path)} {layout}, where it is contiguous in each call of the spec"
             yield name, call.with_cases(functools.partial(exchanged, case, other))
