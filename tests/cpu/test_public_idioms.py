@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from trifold.errors import BuildError
 from trifold.sanitize.program import sanitize
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -79,22 +78,3 @@ int main(int argc, char**) {
     (problem,) = report.problems
     assert "large.cu:11 fails: its 65536 bytes of dynamic shared memory are more than the 49152" in problem
     assert "cudaFuncSetAttribute" in problem
-
-
-def test_memory_of_the_kernels_own_heap_is_refused_but_not_placement_new(tmp_path: Path) -> None:
-    program = tmp_path / "heap.cu"
-    program.write_text(
-        """#include <new>
-struct Point { int x; };
-__global__ void make(int* y) {
-  __shared__ Point here;
-  if (threadIdx.x == 0) new (&here) Point{3};
-  y[0] = (new Point{4})->x;
-}
-int main() { make<<<1, 1>>>(nullptr); }
-"""
-    )
-    with pytest.raises(BuildError) as caught:
-        sanitize(program)
-    assert "heap.cu:6:" in str(caught.value)
-    assert "heap.cu:5:" not in str(caught.value)

@@ -92,10 +92,7 @@ def calls_without_launch(file: SourceFile, kernels: dict[str, Kernel], others: s
 
 def _in_device_code(file: SourceFile, function: Node) -> Iterator[Edit]:
     for node in walk(function):
-        placed = node.child_by_field_name("placement") is not None  # placement new
-        if (node.type == "new_expression" and not placed) or file.calls(node) in ("malloc", "free"):
-            yield _before(node.start_byte, "a kernel's own heap is not there on the CPU: allocate with cudaMalloc")
-        elif node.type == "kernel_call_syntax" and node.parent is not None:
+        if node.type == "kernel_call_syntax" and node.parent is not None:
             what = "a kernel that launches a kernel (dynamic parallelism) does not run on the CPU"
             yield _before(node.parent.start_byte, what)
 

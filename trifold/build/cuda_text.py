@@ -28,6 +28,7 @@ from trifold.build.cuda_refusals import (
     unread_launches,
 )
 from trifold.build.cuda_source import DEVICE, Edit, Kernel, SourceFile
+from trifold.build.heap_text import heap_edits
 from trifold.build.sources import INCLUDE_ROOT
 
 # Headers whose CPU part is in runtime_api.h, which is included before every program.
@@ -106,6 +107,7 @@ def _edits(file: SourceFile, kernels: dict[str, Kernel], defined: set[str], drop
         *(_torch_edits(file) if drop_torch else ()),
         *_include_edits(file, drop_torch),
         *refusals(file, defined),
+        *heap_edits(file, defined),
         *unread_launches(file, launches),
         *launches,
         *_untyped_kernel_edits(file),

@@ -55,9 +55,46 @@ class Arena {
   size_t used_ = 0;
 };
 
+// The kernels' heap: many small allocations, which share pages. It is one range of pages, whose addresses are not
+// reused either.
+class Heap {
+ public:
+  static constexpr size_t reserved_bytes = size_t{1} << 36;
+
+  // null: out of memory
+  char* take(size_t bytes) {
+    constexpr size_t alignment = 16, gap = 256;
+    if (begin_ == nullptr) {
+      void* const memory =
+          mmap(nullptr, reserved_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (memory == MAP_FAILED) return nullptr;
+      begin_ = static_cast<char*>(memory);
+    }
+    const size_t whole = (bytes + alignment - 1) / alignment * alignment + gap;
+    if (whole > reserved_bytes - used_) return nullptr;
+    char* const memory = begin_ + used_;
+    used_ += whole;
+    return memory;
+  }
+  bool holds(uintptr_t address) const {
+    return begin_ != nullptr && address - reinterpret_cast<uintptr_t>(begin_) < reserved_bytes;
+  }
+  void protect(bool open) const {
+    if (begin_ != nullptr) mprotect(begin_, reserved_bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+  }
+
+  size_t limit = size_t{8} << 20;  // as in CUDA
+  size_t live = 0;                 // bytes
+
+ private:
+  char* begin_ = nullptr;
+  size_t used_ = 0;
+};
+
 struct Memory {
   std::mutex lock;
   Arena arena;
+  Heap heap;
   std::map<uintptr_t, std::unique_ptr<Allocation>> allocations;  // by their first address
   std::map<uintptr_t, size_t> symbols;                           // variables of the device, by their first address
   bool protects = false;
@@ -78,6 +115,7 @@ void protect(const Allocation& allocation, bool open) {
 
 void protect_all(bool open) {
   for (const auto& [begin, allocation] : memory().allocations) protect(*allocation, open);
+  memory().heap.protect(open);
 }
 
 std::string source_line(Line line) {
@@ -133,6 +171,8 @@ std::string refusal(std::string_view side, const Allocation* allocation, const v
       return std::string(side) + (near == nullptr ? " is memory of the host" : " lies outside " + near->description());
     return "";
   }
+  if (allocation->kind == MemoryKind::heap)
+    return std::string(side) + " is " + allocation->description() + ", which only kernels may access";
   if (!wants_device && allocation->kind == MemoryKind::device)
     return std::string(side) + " is memory of the device: " + allocation->description();
   const size_t left = allocation->bytes - offset_in(*allocation, pointer);
@@ -201,8 +241,24 @@ bool ByteSet::holds(size_t begin, size_t end) const {
   return first_missing(begin, end) == end;
 }
 
+namespace {
+
+// "p->next" of "p->next = (Node*)malloc(sizeof(Node));" and of "p->next = new Node;".
+std::string assigned_variable(const std::string& text) {
+  const size_t call = std::min(text.find("malloc"), text.find("new "));
+  const size_t sign = text.find_last_of('=', call == text.npos ? call : call - 1);
+  if (call == text.npos || call == 0 || sign == text.npos) return "";
+  const size_t end = text.find_last_not_of(' ', sign - 1);
+  if (sign == 0 || end == text.npos) return "";
+  const size_t before = text.find_last_of(" *&;{(,", end);
+  return text.substr(before == text.npos ? 0 : before + 1, end - (before == text.npos ? 0 : before + 1) + 1);
+}
+
+}  // namespace
+
 std::string Allocation::variable() const {
   const std::string text = source_line(made);
+  if (kind == MemoryKind::heap) return assigned_variable(text);
   const size_t call = text.find("cudaMalloc");
   if (call == text.npos || text.find("cudaMalloc", call + 1) != text.npos) return "";
   // The expression after the address-of operator: cudaMalloc(&x, …), cudaMalloc((void**)&p->x, …).
@@ -221,7 +277,7 @@ std::string Allocation::variable() const {
 
 std::string Allocation::description() const {
   const std::string name = variable();
-  const char* const kinds[] = {"of the device", "of managed memory", "of pinned memory"};
+  const char* const kinds[] = {"of the device", "of managed memory", "of pinned memory", "of the kernels' heap"};
   std::string text = (name.empty() ? "" : name + ", ") + std::to_string(bytes) + " bytes " +
                      kinds[static_cast<int>(kind)] + " made at " + place(made);
   if (!live) text += " and freed at " + place(freed);
@@ -237,7 +293,7 @@ std::vector<Allocation*> allocations() {
 
 Allocation* allocation_near(uintptr_t address) {
   auto& all = memory().allocations;
-  if (!memory().arena.holds(address) || all.empty()) return nullptr;
+  if ((!memory().arena.holds(address) && !memory().heap.holds(address)) || all.empty()) return nullptr;
   const auto after = all.upper_bound(address);
   if (after == all.begin()) return after->second.get();
   Allocation& before = *std::prev(after)->second;
@@ -257,6 +313,56 @@ OpenMemory::~OpenMemory() {
 
 void protect_device_memory() {
   memory().protects = true;
+}
+
+Allocation* allocate_heap(size_t bytes, Line line) {
+  const std::lock_guard<std::mutex> alone(memory().lock);
+  Heap& heap = memory().heap;
+  if (bytes == 0 || bytes > heap.limit - std::min(heap.live, heap.limit)) return nullptr;
+  char* const made = heap.take(bytes);
+  if (made == nullptr) return nullptr;
+  std::memset(made, 0xa5, bytes);
+  heap.live += bytes;
+  auto allocation = std::make_unique<Allocation>();
+  allocation->begin = reinterpret_cast<uintptr_t>(made);
+  allocation->bytes = bytes;
+  allocation->kind = MemoryKind::heap;
+  allocation->made = line;
+  return memory().allocations.emplace(allocation->begin, std::move(allocation)).first->second.get();
+}
+
+void free_heap(Allocation& allocation, Line line) {
+  const std::lock_guard<std::mutex> alone(memory().lock);
+  memory().heap.live -= allocation.bytes;
+  allocation.live = false;
+  allocation.freed = line;
+}
+
+std::set<Allocation*> live_heap() {
+  std::set<Allocation*> live;
+  for (Allocation* const allocation : allocations())
+    if (allocation->kind == MemoryKind::heap && allocation->live) live.insert(allocation);
+  return live;
+}
+
+void keep_heap(const std::set<Allocation*>& kept) {
+  for (Allocation* const allocation : live_heap())
+    if (!kept.contains(allocation)) free_heap(*allocation, allocation->made);
+  const std::lock_guard<std::mutex> alone(memory().lock);
+  for (Allocation* const allocation : kept) {
+    if (!allocation->live) memory().heap.live += allocation->bytes;
+    allocation->live = true;
+  }
+}
+
+size_t heap_bytes() {
+  const std::lock_guard<std::mutex> alone(memory().lock);
+  return memory().heap.limit;
+}
+
+void set_heap_bytes(size_t bytes) {
+  const std::lock_guard<std::mutex> alone(memory().lock);
+  memory().heap.limit = bytes;
 }
 
 Error allocate(void** pointer, size_t bytes, MemoryKind kind, Line line) {
@@ -288,7 +394,7 @@ Error release(void* pointer, MemoryKind kind, Line line) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   const auto found = memory().allocations.find(address);
   if (found == memory().allocations.end() || !found->second->live ||
-      (found->second->kind == MemoryKind::pinned) != pinned) {
+      (found->second->kind == MemoryKind::pinned) != pinned || found->second->kind == MemoryKind::heap) {
     const Allocation* const near = found != memory().allocations.end() ? found->second.get() : allocation_near(address);
     return refuse(call, near == nullptr ? "it is given memory of the host" : "it is given " + near->description(),
                   line);

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,13 @@ struct Allocation {
   // "d_x, 4096 bytes of the device made at main.cu:12"
   std::string description() const;
 };
+
+// Memory of the kernels' heap, uninitialised; null: it is full.
+Allocation* allocate_heap(size_t bytes, Line line);
+void free_heap(Allocation& allocation, Line line);
+// The live allocations of the heap. keep_heap: frees all but these, and none of these is freed.
+std::set<Allocation*> live_heap();
+void keep_heap(const std::set<Allocation*>& kept);
 
 // All allocations, freed ones included, ordered by address.
 std::vector<Allocation*> allocations();

@@ -171,6 +171,21 @@ void not_for_operation(uintptr_t address, size_t n, engine::Site site, std::stri
   end_or_go_on(std::move(finding), site);
 }
 
+void wrong_free(uintptr_t address, engine::Site site) {
+  Finding finding =
+      start_finding(Kind::out_of_bounds, std::string(engine::name(engine::Space::global)), "", AccessType::write, site);
+  finding.accesses[0].operation = "free";
+  const engine::Access& access = finding.accesses[0];
+  const Allocation* const near = allocation_near(address);
+  std::string what = "memory that is not of the kernels' heap: a kernel frees what kernels allocated by malloc or new";
+  if (near != nullptr) what = near->description();
+  if (near != nullptr && near->live && near->kind == MemoryKind::heap)
+    what = "an address within " + what + ": free the address that malloc or new returned";
+  finding.message = "out-of-bounds free in kernel " + finding.kernel + ": " + engine::who(access, false) +
+                    " frees, at " + engine::where(access.location) + ", " + what + ". Nothing was freed.";
+  end_or_go_on(std::move(finding), site);
+}
+
 void wrong_shared_address(engine::Site site, const std::string& why) {
   Finding finding =
       start_finding(Kind::out_of_bounds, std::string(engine::name(engine::Space::shared)), "", AccessType::read, site);

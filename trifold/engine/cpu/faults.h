@@ -86,6 +86,8 @@ template <typename Check>
 // These bytes are not valid memory for the operation that the running thread is about to do: "a barrier lies in shared
 // memory".
 [[gnu::cold]] void not_for_operation(uintptr_t address, size_t n, engine::Site site, std::string_view why);
+// The running thread frees an address at which its heap has no memory.
+[[gnu::cold]] void wrong_free(uintptr_t address, engine::Site site);
 // An address in shared memory that is invalid, or invalid for the running thread's instruction; `why` says which.
 [[gnu::cold]] void wrong_shared_address(engine::Site site, const std::string& why);
 

@@ -347,6 +347,23 @@ Region* CheckedMemory::watch_global(size_t segment, uintptr_t address, size_t n)
   return &regions_[segment + 1];
 }
 
+void CheckedMemory::add_heap(Allocation& allocation) {
+  recent_.fill(nullptr);
+  Region region{
+      allocation.begin, allocation.end(), "", 0,
+      std::make_unique<engine::Buffer>(engine::Space::global, allocation.begin, allocation.bytes, size_t{4}, false)};
+  region.allocation = &allocation;
+  regions_.insert(std::ranges::upper_bound(regions_, allocation.begin, {}, &Region::begin), std::move(region));
+}
+
+void CheckedMemory::remove_heap(const Allocation& allocation) {
+  recent_.fill(nullptr);
+  const auto found = std::ranges::find(regions_, &allocation, &Region::allocation);
+  if (found == regions_.end()) return;
+  freed_.push_back(std::move(*found));
+  regions_.erase(found);
+}
+
 const Region* CheckedMemory::named(std::string_view array, std::string_view function) const {
   std::vector<const Region*> found;
   const Region* exact = nullptr;

@@ -80,6 +80,9 @@ class CheckedMemory {
     Region* const region = find(address, n);
     return region != nullptr ? region : find_of_peer(address, n).region;
   }
+  // The running kernel has allocated memory on the heap, or frees it.
+  void add_heap(Allocation& allocation);
+  void remove_heap(const Allocation& allocation);
   // Describes an address that a kernel may not access at all: "x is memory of the host". Empty: it is a wrong index.
   std::string foreign(uintptr_t address) const;
   // The shared memory of a block of another cluster, and that block; null: there is none.
@@ -131,6 +134,7 @@ class CheckedMemory {
   const EarlierGrid* earlier_;
   size_t dynamic_shared_bytes_;
   Regions regions_;           // regions common to all blocks
+  Regions freed_;             // of the heap; the checker may still refer to their buffers
   std::deque<OfSlot> slots_;  // by slot number
   OfSlot* running_ = nullptr;
   std::array<Region*, 64> recent_{};

@@ -36,7 +36,7 @@ std::atomic<Error> lost{Error::success};
 // A copy of the program's device memory: its allocations and, since a kernel may change them, its variables.
 class DeviceContents {
  public:
-  explicit DeviceContents(const Kernel& kernel) {
+  explicit DeviceContents(const Kernel& kernel) : heap_(live_heap()) {
     for (const GlobalVariable& variable : module_of(kernel.code).globals) {
       const char* const begin = reinterpret_cast<const char*>(variable.place.begin);
       if (!variable.constant)
@@ -49,6 +49,7 @@ class DeviceContents {
     }
   }
   void restore() const {
+    keep_heap(heap_);
     // Only variables that differ are restored: a program's constants may be in read-only memory.
     for (const auto& [bytes, variable] : variables_) {
       auto* const place = reinterpret_cast<char*>(variable->place.begin);
@@ -72,6 +73,7 @@ class DeviceContents {
   };
   std::vector<Saved> saved_;
   std::vector<SavedVariable> variables_;
+  std::set<Allocation*> heap_;
 };
 
 // While it exists, what kernels print is discarded.

@@ -255,6 +255,10 @@ struct DynamicShared {
   }
 };
 
+// malloc and free of the running thread, in the heap of the device. Null: it is full.
+void* allocate_on_heap(size_t bytes, Line line);
+void free_on_heap(void* memory, Line line);
+
 // The tensor whose elements are in these bytes is about to be a kernel's argument.
 void note_tensor(const void* begin, size_t bytes);
 // These bytes were allocated and are unwritten; fills them with a pattern. From then on, bytes that kernels of checked

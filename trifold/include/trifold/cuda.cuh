@@ -28,6 +28,7 @@
 #include <trifold/cpu/clusters.h>
 #include <trifold/cpu/ending.h>
 #include <trifold/cpu/float16_functions.h>
+#include <trifold/cpu/heap.h>
 #include <trifold/cpu/loads.h>
 #include <trifold/cpu/math.h>
 #include <trifold/cpu/numbers.h>

@@ -24,7 +24,7 @@ enum class Error : int {
   invalid_cluster_size = 912,
 };
 
-enum class MemoryKind : uint8_t { device, managed, pinned };
+enum class MemoryKind : uint8_t { device, managed, pinned, heap };
 
 // Values of cudaMemcpyKind.
 enum class Direction : int { host_to_host, host_to_device, device_to_host, device_to_device, by_address };
@@ -46,6 +46,9 @@ void note_symbol(const void* variable, size_t bytes);
 // The kind of memory at an address; false: the host's own.
 bool find_memory(const void* address, MemoryKind& kind);
 void memory_info(size_t& free_bytes, size_t& total_bytes);
+// The heap from which kernels allocate: its size. cudaLimitMallocHeapSize.
+size_t heap_bytes();
+void set_heap_bytes(size_t bytes);
 
 // The properties of the device, which programs query and launches must satisfy.
 struct DeviceShape {

@@ -1,0 +1,40 @@
+"""A kernel's own heap: ``malloc``, ``free``, ``new`` and ``delete`` of device code become the dialect's (heap.h)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+from trifold.build.cuda_source import Edit, SourceFile, walk
+
+_HOST = "::trifold::host::"
+_CALLS = {name: f"{_HOST}heap_{name.removeprefix('::')}" for name in ("malloc", "free", "::malloc", "::free")}
+
+
+def heap_edits(file: SourceFile, defined: set[str]) -> Iterator[Edit]:
+    """The edits of one file; ``defined`` are the names that the program defines, which mean its own functions."""
+    seen = set()  # a function may be within another one
+    for function in filter(file.is_device, file.functions):
+        for node in walk(function):
+            if node.start_byte in seen:
+                continue
+            edits = list(_of_node(file, node, defined))
+            if edits:
+                seen.add(node.start_byte)
+                yield from edits
+
+
+def _of_node(file: SourceFile, node: Node, defined: set[str]) -> Iterator[Edit]:
+    name = file.calls(node)
+    callee = node.child_by_field_name("function")
+    if callee is not None and name in _CALLS and name not in defined:
+        yield Edit(callee.start_byte, callee.end_byte, _CALLS[name])
+    elif node.type == "new_expression" and node.child_by_field_name("placement") is None:
+        keyword = next(child for child in node.children if child.type == "new")
+        yield Edit(keyword.end_byte, keyword.end_byte, f" ({_HOST}on_heap())")
+    elif node.type == "delete_expression":
+        operand = node.children[-1]
+        kind = "_array" if any(child.type == "[" for child in node.children) else ""
+        yield Edit(node.start_byte, operand.start_byte, f"{_HOST}heap_delete{kind}(")
+        yield Edit(operand.end_byte, operand.end_byte, ")")
