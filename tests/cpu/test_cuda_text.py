@@ -75,9 +75,8 @@ REFUSED = {
         3,
     ),
     "a kernel that launches a kernel": ("__global__ void a() {}\n__global__ void b() { a<<<1, 1>>>(); }", 2),
-    "a texture cannot be compiled for the CPU": ("__global__ void a(cudaTextureObject_t t) {}", 1),
-    "a surface cannot be compiled for the CPU": ("__device__ void a() { surf2Dwrite(v, s, x, y); }", 1),
-    "a kernel's own heap": ("__global__ void a() {\n  int* x = (int*)malloc(4);\n}", 2),
+    "a texture reference cannot be compiled for the CPU: CUDA 12 removed them": ("texture<float, 2> t;", 1),
+    "a mipmap, a cubemap or a gather of a texture": ("__device__ void a() { surfCubemapwrite(v, s, x, y, 1); }", 1),
     "a tensor-core fragment of less than 8 bits": (
         "__global__ void a() {\n  wmma::fragment<wmma::matrix_a, 8, 8, 32, wmma::experimental::precision::u4> f;\n}",
         2,

@@ -75,7 +75,7 @@ __global__ void parent_kernel(float* y) {
             "wmma::fragment<a, 8, 8, 32, wmma::experimental::precision::u4, b> f;",
             "a tensor-core fragment of less than 8 bits",
         ),
-        ("float v = tex2DLod<float>(t, x, y, 0);", "a texture"),
+        ("float v = tex2DLod<float>(t, x, y, 0);", "a mipmap, a cubemap or a gather of a texture"),
         ("surf2Dwrite(v, s, x, y);", "a surface"),
         ("__nv_fp8_e4m3 x;", "an 8-bit or smaller float"),
         ("cuda::stream_ref s(stream);", "a part of libcu++ (cuda::) that docs/ports-on-the-cpu.md does not list"),

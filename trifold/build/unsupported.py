@@ -44,12 +44,22 @@ FEATURES = (
         "a tensor-core fragment of less than 8 bits", re.compile(r"\bwmma\s*::\s*experimental\b"), _GUARD, in_text=True
     ),
     Feature(
-        "a texture",
-        re.compile(r"\btex(?:[123]D|Cubemap)\w*\b|\bcudaTextureObject_t\b|\btexture\s*<"),
+        "a texture reference",
+        re.compile(r"\btexture\s*<|\bcudaBindTexture\w*"),
+        "CUDA 12 removed them: make a texture object (cudaCreateTextureObject)",
+        in_text=True,
+    ),
+    Feature(
+        "a mipmap, a cubemap or a gather of a texture",
+        re.compile(
+            r"\b(?:tex|surf)Cubemap\w*|\btex[123]D(?:Layered)?(?:Lod|Grad)\b|\btex2Dgather\b|\bcuda\w*Mipmap\w*Array\w*"
+        ),
         _GUARD,
         in_text=True,
     ),
-    Feature("a surface", re.compile(r"\bsurf(?:[123]D|Cubemap)\w*\b|\bcudaSurfaceObject_t\b"), _GUARD, in_text=True),
+    # Programs have them; ports do not.
+    Feature("a texture", re.compile(r"\btex[123]D\w*\b|\bcudaTextureObject_t\b"), _GUARD),
+    Feature("a surface", re.compile(r"\bsurf[123]D\w*\b|\bcudaSurfaceObject_t\b"), _GUARD),
     Feature(
         "a cooperative launch on several devices",
         re.compile(r"\bcudaLaunchCooperativeKernelMultiDevice\b"),

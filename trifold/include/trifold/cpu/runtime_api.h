@@ -324,4 +324,5 @@ inline cudaError_t cudaRuntimeGetVersion(int* version) {
 #include <trifold/cpu/runtime_hints.h>
 #include <trifold/cpu/runtime_launches.h>
 #include <trifold/cpu/runtime_streams.h>
+#include <trifold/cpu/runtime_textures.h>
 #include <trifold/cpu/runtime_volumes.h>

@@ -1,8 +1,8 @@
-// CUDA's runtime API: three-dimensional memory, and pools. Part of runtime_api.h. Arrays (cudaArray_t) are for
-// textures, which the CPU does not have.
+// CUDA's runtime API: three-dimensional memory, also of arrays, and pools. Part of runtime_api.h.
 #pragma once
 
 #include <trifold/cpu/runtime_api.h>
+#include <trifold/cpu/textures.h>
 
 struct cudaPitchedPtr {
   void* ptr;
@@ -14,7 +14,16 @@ struct cudaExtent {
 struct cudaPos {
   size_t x, y, z;
 };
-using cudaArray_t = struct cudaArray*;
+constexpr unsigned cudaArrayDefault = 0, cudaArrayLayered = 1, cudaArraySurfaceLoadStore = 2, cudaArrayCubemap = 4;
+struct cudaArray {
+  cudaChannelFormatDesc channels;
+  cudaExtent extent;  // texels, rows, slices or layers
+  unsigned flags;
+  char* memory;
+  size_t pitch;
+};
+using cudaArray_t = cudaArray*;
+using cudaArray_const_t = const cudaArray*;
 struct cudaMemcpy3DParms {
   cudaArray_t srcArray;
   cudaPos srcPos;
@@ -41,9 +50,32 @@ inline char* at(const cudaPitchedPtr& memory, const cudaPos& position) {
   const size_t row = position.z * memory.ysize + position.y;
   return static_cast<char*>(memory.ptr) + row * memory.pitch + position.x;
 }
-inline cudaError_t copy_volume(const cudaMemcpy3DParms& copied, Line line) {
-  if (copied.srcArray != nullptr || copied.dstArray != nullptr)
-    return to_cuda(refuse_call("a copy of a cudaArray, which is not there on the CPU", Error::not_supported, line));
+// A box of bytes, rows and slices in an array's memory.
+inline cudaError_t require_inside(const cudaArray& array, const cudaPos& from, const cudaExtent& extent, Line line) {
+  const auto fits = [](size_t begin, size_t n, size_t size) { return begin <= size && n <= size - begin; };
+  if (fits(from.x, extent.width, array.extent.width * texel_bytes(array.channels)) &&
+      fits(from.y, extent.height, std::max<size_t>(array.extent.height, 1)) &&
+      fits(from.z, extent.depth, std::max<size_t>(array.extent.depth, 1)))
+    return cudaSuccess;
+  return to_cuda(
+      refuse_call("a copy that exceeds its cudaArray (offsets and widths are in bytes, of cudaMemcpy3D in "
+                  "elements)",
+                  Error::invalid_value, line));
+}
+inline cudaError_t copy_volume(cudaMemcpy3DParms copied, Line line) {
+  // An array counts in elements: its side, and the extent.
+  const cudaArray* const counted = copied.dstArray != nullptr ? copied.dstArray : copied.srcArray;
+  if (counted != nullptr) copied.extent.width *= texel_bytes(counted->channels);
+  const auto use_array = [&](const cudaArray* array, cudaPos& position, cudaPitchedPtr& memory) {
+    if (array == nullptr) return cudaSuccess;
+    position.x *= texel_bytes(array->channels);
+    memory = {array->memory, array->pitch, 0, std::max<size_t>(array->extent.height, 1)};
+    return require_inside(*array, position, copied.extent, line);
+  };
+  if (const cudaError_t error = use_array(copied.srcArray, copied.srcPos, copied.srcPtr); error != cudaSuccess)
+    return error;
+  if (const cudaError_t error = use_array(copied.dstArray, copied.dstPos, copied.dstPtr); error != cudaSuccess)
+    return error;
   const auto& [width, height, depth] = copied.extent;
   for (size_t z = 0; z < depth; ++z) {
     const cudaPos from{copied.srcPos.x, copied.srcPos.y, copied.srcPos.z + z};
