@@ -17,6 +17,12 @@ RESULTS = """\
 500 odd: 1 3
 334 flagged: 0 3
 500 different: 0 2
+499 at 997
+0 at 0
+500 runs: 1 is there 2 times
+500 runs: the sum of 1 is 2
+histogram: 100 100 100 100
+ranges: 4 992
 -50 at 0, 50 at 469
 50 first
 50 at 15

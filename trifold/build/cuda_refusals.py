@@ -21,6 +21,11 @@ _LIBRARY_HEADER = re.compile(
     r"((curand|cublas|cudnn|cufft|cusparse|cusolver|nvrtc|nccl|npp|nvml|cudaProfiler|cuda_profiler)\w*"
     r"\.h|(cub|thrust|cuda|cutlass|cute|nvtx3|cooperative_groups)/.+)"
 )
+_HINTS = {
+    "curand": "<curand_kernel.h> has what the CPU has of cuRAND",
+    "thrust/": "allocate by cudaMalloc, and use kernels, or cub::DeviceReduce, DeviceScan and DeviceRadixSort",
+    "cublas": "for the CPU, write a kernel or a loop of the host",
+}
 
 _API_NAME = re.compile(r"\bcuda[A-Z]\w*")
 _CALLED = re.compile(r"\s*(?P<spaces>(?:(?:\w+\s*)?::\s*)*)(?P<name>\w+)\s*(?:<.*>)?\s*", re.DOTALL)
@@ -45,7 +50,7 @@ def refused_header(name: str, *, torch: bool) -> str:
     """The replacement of an ``#include`` of a header that the CPU lacks; "" if it has it. ``torch``: refuses torch's
     too."""
     if _LIBRARY_HEADER.fullmatch(name):
-        hint = ": <curand_kernel.h> has what the CPU has of cuRAND" if name.startswith("curand") else ""
+        hint = next((f": {hint}" for library, hint in _HINTS.items() if name.startswith(library)), "")
         return f'#pragma GCC error "<{name}> is not there on the CPU{hint}"'
     if TORCH_HEADER.fullmatch(name) and not torch:
         return f'#pragma GCC error "<{name}>: run the kernels of an extension of torch with trifold.cpu.RawKernel"'

@@ -79,7 +79,7 @@ FEATURES = (
     Feature(
         "a part of CUB that docs/ports-on-the-cpu.md does not list",
         re.compile(
-            r"\bcub::(?:Device(?!Reduce\b|SegmentedReduce\b|Scan\b|Select\b|RadixSort\b)\w+|Grid\w+|"
+            r"\bcub::(?:Device(?!Reduce\b|SegmentedReduce\b|Scan\b|Select\b|RadixSort\b|Histogram\b|RunLengthEncode\b)\w+|Grid\w+|"
             r"CachingDeviceAllocator|BlockRadixRank\w*|BlockRunLengthDecode|\w+MergeSort|Warp(?:Load|Store|Exchange))\b"
         ),
         "write it as a kernel, with CUB's collectives of a warp and a block",

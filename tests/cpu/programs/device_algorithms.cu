@@ -92,6 +92,37 @@ int main(int argc, char** argv) {
   got = host(out, n);
   printf("%d different: %d %d\n", host(count, 1)[0], got[0], got[2]);
 
+  cub::KeyValuePair<int, int>* extreme = nullptr;
+  CHECK(cudaMalloc(&extreme, sizeof *extreme));
+  run([&](void* temp, size_t& bytes) { return cub::DeviceReduce::ArgMax(temp, bytes, x + 1, extreme, n - 1); });
+  const auto largest = host(extreme, 1)[0];
+  printf("%d at %d\n", largest.value, largest.key);
+  run([&](void* temp, size_t& bytes) { return cub::DeviceReduce::ArgMin(temp, bytes, x + 1, out, count, n - 1); });
+  printf("%d at %d\n", host(out, 1)[0], host(count, 1)[0]);
+  CHECK(cudaFree(extreme));
+  run([&](void* temp, size_t& bytes) {
+    return cub::DeviceRunLengthEncode::Encode(temp, bytes, x, out, moved, count, n);
+  });
+  printf("%d runs: %d is there %d times\n", host(count, 1)[0], host(out, 2)[1], host(moved, 2)[1]);
+  run([&](void* temp, size_t& bytes) {
+    return cub::DeviceReduce::ReduceByKey(temp, bytes, x, out, x, moved, count, cuda::std::plus<>(), n);
+  });
+  printf("%d runs: the sum of %d is %d\n", host(count, 1)[0], host(out, 2)[1], host(moved, 2)[1]);
+  run([&](void* temp, size_t& bytes) {
+    return cub::DeviceHistogram::HistogramEven(temp, bytes, x, out, 5, 0, 200, n);
+  });
+  got = host(out, 4);
+  printf("histogram: %d %d %d %d\n", got[0], got[1], got[2], got[3]);
+  const int levels[] = {1, 3, 499};
+  CHECK(cudaMemcpy(moved, levels, sizeof levels, cudaMemcpyHostToDevice));
+  run([&](void* temp, size_t& bytes) {
+    return cub::DeviceHistogram::HistogramRange(temp, bytes, x, out, 3, moved, n);
+  });
+  printf("ranges: %d %d\n", host(out, 2)[0], host(out, 2)[1]);
+  run([&](void* temp, size_t& bytes) {
+    return cub::DeviceScan::InclusiveScan(temp, bytes, x, moved, cuda::std::plus<>(), n);
+  });
+
   run([&](void* temp, size_t& bytes) { return cub::DeviceRadixSort::SortPairs(temp, bytes, k, sorted, x, moved, n); });
   got = host(moved, n);
   printf("%g at %d, %g at %d\n", host(sorted, 1)[0], got[0], host(sorted, n)[n - 1], got[n - 1]);

@@ -61,6 +61,50 @@ struct DeviceReduce {
                          Line line = {}) {
     return Reduce(temp, bytes, in, out, n, ::std::plus<>(), details::ValueOf<In>{}, stream, line);
   }
+  // The first extreme item: its KeyValuePair of index and value, or both for themselves.
+  template <class In, class Out, class N, class = ::std::enable_if_t<::std::is_integral_v<N>>>
+  static cudaError_t ArgMin(void* temp, size_t& bytes, In in, Out out, N n, cudaStream_t stream = nullptr,
+                            Line line = {}) {
+    return extreme_pair(temp, bytes, in, out, n, ::std::less<>(), stream, line);
+  }
+  template <class In, class Out, class N, class = ::std::enable_if_t<::std::is_integral_v<N>>>
+  static cudaError_t ArgMax(void* temp, size_t& bytes, In in, Out out, N n, cudaStream_t stream = nullptr,
+                            Line line = {}) {
+    return extreme_pair(temp, bytes, in, out, n, ::std::greater<>(), stream, line);
+  }
+  template <class In, class Out, class Index, class N, class = ::std::enable_if_t<!::std::is_integral_v<Index>>>
+  static cudaError_t ArgMin(void* temp, size_t& bytes, In in, Out out, Index index, N n, cudaStream_t stream = nullptr,
+                            Line line = {}) {
+    return extreme(temp, bytes, in, out, index, n, ::std::less<>(), stream, line);
+  }
+  template <class In, class Out, class Index, class N, class = ::std::enable_if_t<!::std::is_integral_v<Index>>>
+  static cudaError_t ArgMax(void* temp, size_t& bytes, In in, Out out, Index index, N n, cudaStream_t stream = nullptr,
+                            Line line = {}) {
+    return extreme(temp, bytes, in, out, index, n, ::std::greater<>(), stream, line);
+  }
+  // One result for each run of equal keys.
+  template <class Keys, class Unique, class In, class Out, class Count, class Op, class N>
+  static cudaError_t ReduceByKey(void* temp, size_t& bytes, Keys keys, Unique unique, In in, Out out, Count runs, Op op,
+                                 N n, cudaStream_t stream = nullptr, Line line = {}) {
+    return details::run(
+        "cub::DeviceReduce", temp, bytes, 0, 1, stream, line,
+        [=](unsigned, Keys keys, Unique unique, In in, Out out, Count runs) {
+          const auto end = static_cast<int64_t>(n);
+          int64_t found = 0;
+          for (int64_t i = 0; i < end; ++found) {
+            const details::ValueOf<Keys> key = keys[i];
+            details::ValueOf<In> sum = in[i];
+            for (++i; i < end && key == keys[i]; ++i) {
+              const details::ValueOf<In> item = in[i];
+              sum = op(sum, item);
+            }
+            unique[found] = key;
+            out[found] = sum;
+          }
+          *runs = static_cast<details::ValueOf<Count>>(found);
+        },
+        keys, unique, in, out, runs);
+  }
   template <class In, class Out, class N>
   static cudaError_t Min(void* temp, size_t& bytes, In in, Out out, N n, cudaStream_t stream = nullptr,
                          Line line = {}) {
@@ -72,6 +116,42 @@ struct DeviceReduce {
                          Line line = {}) {
     using T = details::ValueOf<In>;
     return Reduce(temp, bytes, in, out, n, cuda::maximum<>(), ::std::numeric_limits<T>::lowest(), stream, line);
+  }
+
+ private:
+  // The index of the first item that none is before.
+  template <class In, class Before>
+  static int64_t first_of(In in, int64_t n, Before before) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; ++i) {
+      const details::ValueOf<In> item = in[i], known = in[best];
+      if (before(item, known)) best = i;
+    }
+    return best;
+  }
+  template <class In, class Out, class N, class Before>
+  static cudaError_t extreme_pair(void* temp, size_t& bytes, In in, Out out, N n, Before before, cudaStream_t stream,
+                                  Line line) {
+    return details::run(
+        "cub::DeviceReduce", temp, bytes, 0, 1, stream, line,
+        [=](unsigned, In in, Out out) {
+          const int64_t best = first_of(in, n, before);
+          out->key = static_cast<decltype(out->key)>(best);
+          out->value = in[best];
+        },
+        in, out);
+  }
+  template <class In, class Out, class Index, class N, class Before>
+  static cudaError_t extreme(void* temp, size_t& bytes, In in, Out out, Index index, N n, Before before,
+                             cudaStream_t stream, Line line) {
+    return details::run(
+        "cub::DeviceReduce", temp, bytes, 0, 1, stream, line,
+        [=](unsigned, In in, Out out, Index index) {
+          const int64_t best = first_of(in, n, before);
+          *out = in[best];
+          *index = static_cast<details::ValueOf<Index>>(best);
+        },
+        in, out, index);
   }
 };
 
@@ -185,6 +265,74 @@ struct DeviceSelect {
           *count = static_cast<details::ValueOf<Count>>(kept);
         },
         in, out, count, asked);
+  }
+};
+
+struct DeviceRunLengthEncode {
+  // Each run of equal items, and its length.
+  template <class In, class Unique, class Lengths, class Count, class N>
+  static cudaError_t Encode(void* temp, size_t& bytes, In in, Unique unique, Lengths lengths, Count runs, N n,
+                            cudaStream_t stream = nullptr, Line line = {}) {
+    return details::run(
+        "cub::DeviceRunLengthEncode", temp, bytes, 0, 1, stream, line,
+        [=](unsigned, In in, Unique unique, Lengths lengths, Count runs) {
+          const auto end = static_cast<int64_t>(n);
+          int64_t found = 0;
+          for (int64_t i = 0; i < end; ++found) {
+            const int64_t begin = i;
+            const details::ValueOf<In> item = in[begin];
+            for (++i; i < end && item == in[i];) ++i;
+            unique[found] = item;
+            lengths[found] = static_cast<details::ValueOf<Lengths>>(i - begin);
+          }
+          *runs = static_cast<details::ValueOf<Count>>(found);
+        },
+        in, unique, lengths, runs);
+  }
+};
+
+// Samples outside of all bins count nowhere. There is one level more than bins.
+struct DeviceHistogram {
+  template <class In, class Counter, class Level, class N>
+  static cudaError_t HistogramEven(void* temp, size_t& bytes, In in, Counter* counts, int levels, Level lower,
+                                   Level upper, N n, cudaStream_t stream = nullptr, Line line = {}) {
+    return details::run(
+        "cub::DeviceHistogram", temp, bytes, 0, 1, stream, line,
+        [=](unsigned, In in, Counter* counts) {
+          const auto bin = [=](double sample) {
+            const double width = (static_cast<double>(upper) - lower) / (levels - 1);
+            return sample < lower || sample >= upper
+                       ? -1
+                       : ::std::min(static_cast<int>((sample - lower) / width), levels - 2);
+          };
+          count(in, counts, levels - 1, n, bin);
+        },
+        in, counts);
+  }
+  template <class In, class Counter, class Level, class N>
+  static cudaError_t HistogramRange(void* temp, size_t& bytes, In in, Counter* counts, int levels, const Level* bounds,
+                                    N n, cudaStream_t stream = nullptr, Line line = {}) {
+    return details::run(
+        "cub::DeviceHistogram", temp, bytes, 0, 1, stream, line,
+        [=](unsigned, In in, Counter* counts, const Level* bounds) {
+          const auto bin = [=](details::ValueOf<In> sample) {
+            for (int i = levels - 1; i >= 0; --i)
+              if (!(sample < bounds[i])) return i == levels - 1 ? -1 : i;
+            return -1;
+          };
+          count(in, counts, levels - 1, n, bin);
+        },
+        in, counts, bounds);
+  }
+
+ private:
+  template <class In, class Counter, class N, class Bin>
+  static void count(In in, Counter* counts, int bins, N n, Bin bin) {
+    for (int i = 0; i < bins; ++i) counts[i] = 0;
+    for (int64_t i = 0; i < static_cast<int64_t>(n); ++i) {
+      const details::ValueOf<In> sample = in[i];
+      if (const int at = bin(sample); at >= 0) ++counts[at];
+    }
   }
 };
 
