@@ -8,8 +8,8 @@ from tree_sitter import Node
 
 from trifold.build.cuda_source import Edit, SourceFile, walk
 
-_HOST = "::trifold::host::"
-_CALLS = {name: f"{_HOST}heap_{name.removeprefix('::')}" for name in ("malloc", "free", "::malloc", "::free")}
+_CPU = "::trifold::cpu::"
+_CALLS = {name: f"{_CPU}heap_{name.removeprefix('::')}" for name in ("malloc", "free", "::malloc", "::free")}
 
 
 def heap_edits(file: SourceFile, defined: set[str]) -> Iterator[Edit]:
@@ -32,9 +32,9 @@ def _of_node(file: SourceFile, node: Node, defined: set[str]) -> Iterator[Edit]:
         yield Edit(callee.start_byte, callee.end_byte, _CALLS[name])
     elif node.type == "new_expression" and node.child_by_field_name("placement") is None:
         keyword = next(child for child in node.children if child.type == "new")
-        yield Edit(keyword.end_byte, keyword.end_byte, f" ({_HOST}on_heap())")
+        yield Edit(keyword.end_byte, keyword.end_byte, f" ({_CPU}on_heap())")
     elif node.type == "delete_expression":
         operand = node.children[-1]
         kind = "_array" if any(child.type == "[" for child in node.children) else ""
-        yield Edit(node.start_byte, operand.start_byte, f"{_HOST}heap_delete{kind}(")
+        yield Edit(node.start_byte, operand.start_byte, f"{_CPU}heap_delete{kind}(")
         yield Edit(operand.end_byte, operand.end_byte, ")")

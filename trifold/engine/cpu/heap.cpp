@@ -10,7 +10,7 @@
 #include "sites.h"
 #include "undecided.h"
 
-namespace trifold::host {
+namespace trifold::cpu {
 namespace {
 
 bool is_checked() {
@@ -57,4 +57,4 @@ void free_on_heap(void* memory, Line line) {
   free_heap(*allocation, line);
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu

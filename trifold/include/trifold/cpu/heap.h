@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <type_traits>
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 inline void* heap_malloc(size_t bytes, Line line = {}) {
   return in_kernel() ? allocate_on_heap(bytes, line) : std::malloc(bytes);
@@ -46,19 +46,19 @@ void heap_delete_array(T* array, Line line = {}) {
   }
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 // Null where the heap is full, as on a GPU.
-inline void* operator new(size_t bytes, trifold::host::OnHeap heap) noexcept {
-  return trifold::host::heap_malloc(bytes, heap.line);
+inline void* operator new(size_t bytes, trifold::cpu::OnHeap heap) noexcept {
+  return trifold::cpu::heap_malloc(bytes, heap.line);
 }
-inline void* operator new[](size_t bytes, trifold::host::OnHeap heap) noexcept {
-  return trifold::host::heap_malloc(bytes, heap.line);
+inline void* operator new[](size_t bytes, trifold::cpu::OnHeap heap) noexcept {
+  return trifold::cpu::heap_malloc(bytes, heap.line);
 }
 // Called if a constructor throws.
-inline void operator delete(void* memory, trifold::host::OnHeap heap) noexcept {
-  trifold::host::heap_free(memory, heap.line);
+inline void operator delete(void* memory, trifold::cpu::OnHeap heap) noexcept {
+  trifold::cpu::heap_free(memory, heap.line);
 }
-inline void operator delete[](void* memory, trifold::host::OnHeap heap) noexcept {
-  trifold::host::heap_free(memory, heap.line);
+inline void operator delete[](void* memory, trifold::cpu::OnHeap heap) noexcept {
+  trifold::cpu::heap_free(memory, heap.line);
 }

@@ -38,13 +38,13 @@ cudaError_t cudaFuncSetSharedMemConfig(T*, cudaSharedMemConfig) {
 
 // TRIFOLD_KERNEL_STACK_KIB sets the size of a thread's stack, and printf has no buffer.
 inline cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
-  if (limit == cudaLimitMallocHeapSize) trifold::host::set_heap_bytes(value);
+  if (limit == cudaLimitMallocHeapSize) trifold::cpu::set_heap_bytes(value);
   return cudaSuccess;
 }
 inline cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
   constexpr size_t stack = 64 << 10, buffer = 1 << 20;
   *value = limit == cudaLimitStackSize ? stack : limit == cudaLimitPrintfFifoSize ? buffer : 0;
-  if (limit == cudaLimitMallocHeapSize) *value = trifold::host::heap_bytes();
+  if (limit == cudaLimitMallocHeapSize) *value = trifold::cpu::heap_bytes();
   return cudaSuccess;
 }
 

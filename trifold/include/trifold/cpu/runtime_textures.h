@@ -48,14 +48,14 @@ inline cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, c
 }
 template <class T>
 cudaChannelFormatDesc cudaCreateChannelDesc() {
-  return trifold::host::channels_of<T>();
+  return trifold::cpu::channels_of<T>();
 }
 
 // ---------------------------------------------------------------------------------------------------- arrays
 
 inline cudaError_t cudaMalloc3DArray(cudaArray_t* array, const cudaChannelFormatDesc* channels, cudaExtent extent,
-                                     unsigned flags = 0, trifold::host::Line line = {}) {
-  using namespace trifold::host;
+                                     unsigned flags = 0, trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   if ((flags & cudaArrayCubemap) != 0)
     return to_cuda(refuse_call("a cubemap, which is not there on the CPU", Error::not_supported, line));
   cudaArray made{*channels, extent, flags, nullptr, 0};
@@ -66,10 +66,10 @@ inline cudaError_t cudaMalloc3DArray(cudaArray_t* array, const cudaChannelFormat
   return error;
 }
 inline cudaError_t cudaMallocArray(cudaArray_t* array, const cudaChannelFormatDesc* channels, size_t width,
-                                   size_t height = 0, unsigned flags = 0, trifold::host::Line line = {}) {
+                                   size_t height = 0, unsigned flags = 0, trifold::cpu::Line line = {}) {
   return cudaMalloc3DArray(array, channels, {width, height, 0}, flags, line);
 }
-inline cudaError_t cudaFreeArray(cudaArray_t array, trifold::host::Line line = {}) {
+inline cudaError_t cudaFreeArray(cudaArray_t array, trifold::cpu::Line line = {}) {
   if (array == nullptr) return cudaSuccess;
   const cudaError_t error = cudaFree(array->memory, line);
   if (error == cudaSuccess) delete array;
@@ -90,35 +90,35 @@ inline cudaError_t cudaGetChannelDesc(cudaChannelFormatDesc* channels, cudaArray
 // Offsets and widths are in bytes.
 inline cudaError_t cudaMemcpy2DToArrayAsync(cudaArray_t to, size_t x, size_t y, const void* from, size_t pitch,
                                             size_t width, size_t height, cudaMemcpyKind kind,
-                                            cudaStream_t stream = nullptr, trifold::host::Line line = {}) {
-  if (const cudaError_t error = trifold::host::require_inside(*to, {x, y, 0}, {width, height, 1}, line);
+                                            cudaStream_t stream = nullptr, trifold::cpu::Line line = {}) {
+  if (const cudaError_t error = trifold::cpu::require_inside(*to, {x, y, 0}, {width, height, 1}, line);
       error != cudaSuccess)
     return error;
   return cudaMemcpy2DAsync(to->memory + y * to->pitch + x, to->pitch, from, pitch, width, height, kind, stream, line);
 }
 inline cudaError_t cudaMemcpy2DFromArrayAsync(void* to, size_t pitch, cudaArray_const_t from, size_t x, size_t y,
                                               size_t width, size_t height, cudaMemcpyKind kind,
-                                              cudaStream_t stream = nullptr, trifold::host::Line line = {}) {
-  if (const cudaError_t error = trifold::host::require_inside(*from, {x, y, 0}, {width, height, 1}, line);
+                                              cudaStream_t stream = nullptr, trifold::cpu::Line line = {}) {
+  if (const cudaError_t error = trifold::cpu::require_inside(*from, {x, y, 0}, {width, height, 1}, line);
       error != cudaSuccess)
     return error;
   return cudaMemcpy2DAsync(to, pitch, from->memory + y * from->pitch + x, from->pitch, width, height, kind, stream,
                            line);
 }
 inline cudaError_t cudaMemcpy2DToArray(cudaArray_t to, size_t x, size_t y, const void* from, size_t pitch, size_t width,
-                                       size_t height, cudaMemcpyKind kind, trifold::host::Line line = {}) {
+                                       size_t height, cudaMemcpyKind kind, trifold::cpu::Line line = {}) {
   return cudaMemcpy2DToArrayAsync(to, x, y, from, pitch, width, height, kind, nullptr, line);
 }
 inline cudaError_t cudaMemcpy2DFromArray(void* to, size_t pitch, cudaArray_const_t from, size_t x, size_t y,
                                          size_t width, size_t height, cudaMemcpyKind kind,
-                                         trifold::host::Line line = {}) {
+                                         trifold::cpu::Line line = {}) {
   return cudaMemcpy2DFromArrayAsync(to, pitch, from, x, y, width, height, kind, nullptr, line);
 }
 inline cudaError_t cudaMemcpy2DArrayToArray(cudaArray_t to, size_t to_x, size_t to_y, cudaArray_const_t from, size_t x,
                                             size_t y, size_t width, size_t height,
                                             cudaMemcpyKind kind = cudaMemcpyDeviceToDevice,
-                                            trifold::host::Line line = {}) {
-  if (const cudaError_t error = trifold::host::require_inside(*from, {x, y, 0}, {width, height, 1}, line);
+                                            trifold::cpu::Line line = {}) {
+  if (const cudaError_t error = trifold::cpu::require_inside(*from, {x, y, 0}, {width, height, 1}, line);
       error != cudaSuccess)
     return error;
   return cudaMemcpy2DToArray(to, to_x, to_y, from->memory + y * from->pitch + x, from->pitch, width, height, kind,
@@ -126,27 +126,27 @@ inline cudaError_t cudaMemcpy2DArrayToArray(cudaArray_t to, size_t to_x, size_t 
 }
 // Rows of the array one after the other.
 inline cudaError_t cudaMemcpyToArray(cudaArray_t to, size_t x, size_t y, const void* from, size_t bytes,
-                                     cudaMemcpyKind kind, trifold::host::Line line = {}) {
-  const size_t row = to->extent.width * trifold::host::texel_bytes(to->channels);
+                                     cudaMemcpyKind kind, trifold::cpu::Line line = {}) {
+  const size_t row = to->extent.width * trifold::cpu::texel_bytes(to->channels);
   if (bytes <= row - std::min(x, row)) return cudaMemcpy2DToArray(to, x, y, from, bytes, bytes, 1, kind, line);
   if (x != 0 || bytes % row != 0)
-    return trifold::host::to_cuda(trifold::host::refuse_call("a copy of parts of several rows: use cudaMemcpy2DToArray",
-                                                             trifold::host::Error::not_supported, line));
+    return trifold::cpu::to_cuda(trifold::cpu::refuse_call("a copy of parts of several rows: use cudaMemcpy2DToArray",
+                                                           trifold::cpu::Error::not_supported, line));
   return cudaMemcpy2DToArray(to, 0, y, from, row, row, bytes / row, kind, line);
 }
 inline cudaError_t cudaMemcpyFromArray(void* to, cudaArray_const_t from, size_t x, size_t y, size_t bytes,
-                                       cudaMemcpyKind kind, trifold::host::Line line = {}) {
-  const size_t row = from->extent.width * trifold::host::texel_bytes(from->channels);
+                                       cudaMemcpyKind kind, trifold::cpu::Line line = {}) {
+  const size_t row = from->extent.width * trifold::cpu::texel_bytes(from->channels);
   if (bytes <= row - std::min(x, row)) return cudaMemcpy2DFromArray(to, bytes, from, x, y, bytes, 1, kind, line);
   if (x != 0 || bytes % row != 0)
-    return trifold::host::to_cuda(trifold::host::refuse_call(
-        "a copy of parts of several rows: use cudaMemcpy2DFromArray", trifold::host::Error::not_supported, line));
+    return trifold::cpu::to_cuda(trifold::cpu::refuse_call("a copy of parts of several rows: use cudaMemcpy2DFromArray",
+                                                           trifold::cpu::Error::not_supported, line));
   return cudaMemcpy2DFromArray(to, row, from, 0, y, row, bytes / row, kind, line);
 }
 
 // ---------------------------------------------------------------------------------------------------- objects
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 inline cudaError_t make_image(unsigned long long* object, const cudaResourceDesc* from, const cudaTextureDesc* as,
                               Line line) {
@@ -208,22 +208,22 @@ inline cudaError_t end_image(unsigned long long object) {
   return cudaSuccess;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 inline cudaError_t cudaCreateTextureObject(cudaTextureObject_t* object, const cudaResourceDesc* from,
                                            const cudaTextureDesc* as, const cudaResourceViewDesc* view,
-                                           trifold::host::Line line = {}) {
+                                           trifold::cpu::Line line = {}) {
   if (view != nullptr)
-    return trifold::host::to_cuda(trifold::host::refuse_call("a view of a texture's resource in another format",
-                                                             trifold::host::Error::not_supported, line));
-  return trifold::host::make_image(object, from, as, line);
+    return trifold::cpu::to_cuda(trifold::cpu::refuse_call("a view of a texture's resource in another format",
+                                                           trifold::cpu::Error::not_supported, line));
+  return trifold::cpu::make_image(object, from, as, line);
 }
 inline cudaError_t cudaDestroyTextureObject(cudaTextureObject_t object) {
-  return trifold::host::end_image(object);
+  return trifold::cpu::end_image(object);
 }
 inline cudaError_t cudaCreateSurfaceObject(cudaSurfaceObject_t* object, const cudaResourceDesc* from,
-                                           trifold::host::Line line = {}) {
-  using namespace trifold::host;
+                                           trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
   const bool array = from->resType == cudaResourceTypeArray && from->res.array.array != nullptr;
   if (!array || (from->res.array.array->flags & cudaArraySurfaceLoadStore) == 0)
     return to_cuda(refuse_call("a surface of what is not an array made with cudaArraySurfaceLoadStore",
@@ -231,5 +231,5 @@ inline cudaError_t cudaCreateSurfaceObject(cudaSurfaceObject_t* object, const cu
   return make_image(object, from, nullptr, line);
 }
 inline cudaError_t cudaDestroySurfaceObject(cudaSurfaceObject_t object) {
-  return trifold::host::end_image(object);
+  return trifold::cpu::end_image(object);
 }

@@ -37,7 +37,7 @@ enum cudaTextureFilterMode { cudaFilterModePoint = 0, cudaFilterModeLinear = 1 }
 enum cudaTextureReadMode { cudaReadModeElementType = 0, cudaReadModeNormalizedFloat = 1 };
 enum cudaSurfaceBoundaryMode { cudaBoundaryModeZero = 0, cudaBoundaryModeClamp = 1, cudaBoundaryModeTrap = 2 };
 
-namespace trifold::host {
+namespace trifold::cpu {
 
 constexpr size_t texel_bytes(const cudaChannelFormatDesc& channels) {
   return static_cast<size_t>(channels.x + channels.y + channels.z + channels.w) / 8;
@@ -238,56 +238,55 @@ __forceinline__ void store_surface(T value, unsigned long long surface, int x, i
   if (T* const place = surface_place<T>(surface, x, y, z, mode, line); place != nullptr) *place = value;
 }
 
-}  // namespace trifold::host
+}  // namespace trifold::cpu
 
 // Outside of the memory, it reads zero.
 template <class T>
-__device__ __forceinline__ T tex1Dfetch(cudaTextureObject_t texture, int x, trifold::host::Line line = {}) {
-  const trifold::host::Image image = trifold::host::image_of(texture, line);
-  if (x < 0 || x >= image.size[0]) return trifold::host::from_texel<T>({});
-  return trifold::host::from_texel<T>(
-      trifold::host::loaded(image, {1, {trifold::host::texel_at(image, {x, 0, 0})}, {1}}));
+__device__ __forceinline__ T tex1Dfetch(cudaTextureObject_t texture, int x, trifold::cpu::Line line = {}) {
+  const trifold::cpu::Image image = trifold::cpu::image_of(texture, line);
+  if (x < 0 || x >= image.size[0]) return trifold::cpu::from_texel<T>({});
+  return trifold::cpu::from_texel<T>(trifold::cpu::loaded(image, {1, {trifold::cpu::texel_at(image, {x, 0, 0})}, {1}}));
 }
 template <class T>
-__device__ __forceinline__ T tex1D(cudaTextureObject_t texture, float x, trifold::host::Line line = {}) {
-  return trifold::host::sampled<T>(texture, {x, 0, 0}, 1, 0, line);
+__device__ __forceinline__ T tex1D(cudaTextureObject_t texture, float x, trifold::cpu::Line line = {}) {
+  return trifold::cpu::sampled<T>(texture, {x, 0, 0}, 1, 0, line);
 }
 template <class T>
-__device__ __forceinline__ T tex2D(cudaTextureObject_t texture, float x, float y, trifold::host::Line line = {}) {
-  return trifold::host::sampled<T>(texture, {x, y, 0}, 2, 0, line);
+__device__ __forceinline__ T tex2D(cudaTextureObject_t texture, float x, float y, trifold::cpu::Line line = {}) {
+  return trifold::cpu::sampled<T>(texture, {x, y, 0}, 2, 0, line);
 }
 template <class T>
 __device__ __forceinline__ T tex3D(cudaTextureObject_t texture, float x, float y, float z,
-                                   trifold::host::Line line = {}) {
-  return trifold::host::sampled<T>(texture, {x, y, z}, 3, 0, line);
+                                   trifold::cpu::Line line = {}) {
+  return trifold::cpu::sampled<T>(texture, {x, y, z}, 3, 0, line);
 }
 template <class T>
 __device__ __forceinline__ T tex1DLayered(cudaTextureObject_t texture, float x, int layer,
-                                          trifold::host::Line line = {}) {
-  return trifold::host::sampled<T>(texture, {x, 0, 0}, 1, layer, line);
+                                          trifold::cpu::Line line = {}) {
+  return trifold::cpu::sampled<T>(texture, {x, 0, 0}, 1, layer, line);
 }
 template <class T>
 __device__ __forceinline__ T tex2DLayered(cudaTextureObject_t texture, float x, float y, int layer,
-                                          trifold::host::Line line = {}) {
-  return trifold::host::sampled<T>(texture, {x, y, 0}, 2, layer, line);
+                                          trifold::cpu::Line line = {}) {
+  return trifold::cpu::sampled<T>(texture, {x, y, 0}, 2, layer, line);
 }
 template <class T>
 __device__ __forceinline__ void tex1Dfetch(T* result, cudaTextureObject_t texture, int x,
-                                           trifold::host::Line line = {}) {
+                                           trifold::cpu::Line line = {}) {
   *result = tex1Dfetch<T>(texture, x, line);
 }
 template <class T>
-__device__ __forceinline__ void tex1D(T* result, cudaTextureObject_t texture, float x, trifold::host::Line line = {}) {
+__device__ __forceinline__ void tex1D(T* result, cudaTextureObject_t texture, float x, trifold::cpu::Line line = {}) {
   *result = tex1D<T>(texture, x, line);
 }
 template <class T>
 __device__ __forceinline__ void tex2D(T* result, cudaTextureObject_t texture, float x, float y,
-                                      trifold::host::Line line = {}) {
+                                      trifold::cpu::Line line = {}) {
   *result = tex2D<T>(texture, x, y, line);
 }
 template <class T>
 __device__ __forceinline__ void tex3D(T* result, cudaTextureObject_t texture, float x, float y, float z,
-                                      trifold::host::Line line = {}) {
+                                      trifold::cpu::Line line = {}) {
   *result = tex3D<T>(texture, x, y, z, line);
 }
 
@@ -296,20 +295,20 @@ __device__ __forceinline__ void tex3D(T* result, cudaTextureObject_t texture, fl
   template <class T>                                                                                            \
   __device__ __forceinline__ T name##read(cudaSurfaceObject_t surface, TRIFOLD_UNPACK parameters,               \
                                           cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap,                  \
-                                          trifold::host::Line line = {}) {                                      \
-    return trifold::host::load_surface<T>(surface, x, y, z, mode, line);                                        \
+                                          trifold::cpu::Line line = {}) {                                       \
+    return trifold::cpu::load_surface<T>(surface, x, y, z, mode, line);                                         \
   }                                                                                                             \
   template <class T>                                                                                            \
   __device__ __forceinline__ void name##read(T* result, cudaSurfaceObject_t surface, TRIFOLD_UNPACK parameters, \
                                              cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap,               \
-                                             trifold::host::Line line = {}) {                                   \
-    *result = trifold::host::load_surface<T>(surface, x, y, z, mode, line);                                     \
+                                             trifold::cpu::Line line = {}) {                                    \
+    *result = trifold::cpu::load_surface<T>(surface, x, y, z, mode, line);                                      \
   }                                                                                                             \
   template <class T>                                                                                            \
   __device__ __forceinline__ void name##write(T value, cudaSurfaceObject_t surface, TRIFOLD_UNPACK parameters,  \
                                               cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap,              \
-                                              trifold::host::Line line = {}) {                                  \
-    trifold::host::store_surface<T>(value, surface, x, y, z, mode, line);                                       \
+                                              trifold::cpu::Line line = {}) {                                   \
+    trifold::cpu::store_surface<T>(value, surface, x, y, z, mode, line);                                        \
   }
 #define TRIFOLD_UNPACK(...) __VA_ARGS__
 TRIFOLD_SURFACE(surf1D, (int x), x, 0, 0)
