@@ -89,6 +89,27 @@ __device__ __forceinline__ C block_max(C value, C* of_warp) {
   return team_max(value, of_warp, static_cast<int>(blockDim.x));
 }
 
+template <class C>
+struct AddCompensatedResult {
+  C first;
+  C second;
+};
+
+// `total + term`, and its rounding error: `trifold::CompensatedSum` (Kahan 1965).
+//
+// The error of `total - lost` does not grow with the number of terms. Infinities and nan are as in a plain sum.
+//
+// Args:
+//     total, lost: of one type; both begin as 0.
+//     term: of that type.
+template <class C>
+__device__ __forceinline__ AddCompensatedResult<C> add_compensated(C total, C lost, C term) {
+  const C corrected = term - lost;
+  const C following = total + corrected;
+  const C error = following - total - corrected;
+  return {following, error - error == 0 ? error : lost - lost};
+}
+
 // The sum over each team of a block; all threads of the block call it.
 //
 // Args:
@@ -152,16 +173,22 @@ __global__ void cross_entropy_kernel(const T* __restrict__ logits, int64_t logit
       largest = larger(largest, C(logits[row * logits_stride + i]));
     largest = block_max(largest, of_warp);
     C total = C(0);  // of exp(x - m)
+    C total_lost = C(0);
     C plain = C(0);  // of x - m
+    C plain_lost = C(0);
     for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
       const C shifted = C(logits[row * logits_stride + i]) - largest;
-      total += exp(shifted);
+      const auto add_compensated_result = add_compensated(total, total_lost, exp(shifted));
+      total = add_compensated_result.first;
+      total_lost = add_compensated_result.second;
       if (smoothing > 0) {  // avoids -inf · 0 = nan
-        plain += shifted;
+        const auto add_compensated_result2 = add_compensated(plain, plain_lost, shifted);
+        plain = add_compensated_result2.first;
+        plain_lost = add_compensated_result2.second;
       }
     }
-    total = block_sum(total, of_warp);
-    plain = block_sum(plain, of_warp);
+    total = block_sum(total - total_lost, of_warp);
+    plain = block_sum(plain - plain_lost, of_warp);
     const bool known = target >= 0 && target < columns;
     if (threadIdx.x == 0) {
       const C at_target = known ? C(logits[row * logits_stride + target]) - largest : C(NAN);
@@ -205,16 +232,22 @@ __global__ void cross_entropy_kernel2(const T* __restrict__ logits, int64_t logi
       largest = larger(largest, C(logits[row * logits_stride + i]));
     largest = block_max(largest, of_warp);
     C total = C(0);  // of exp(x - m)
+    C total_lost = C(0);
     C plain = C(0);  // of x - m
+    C plain_lost = C(0);
     for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
       const C shifted = C(logits[row * logits_stride + i]) - largest;
-      total += exp(shifted);
+      const auto add_compensated_result = add_compensated(total, total_lost, exp(shifted));
+      total = add_compensated_result.first;
+      total_lost = add_compensated_result.second;
       if (smoothing > 0) {  // avoids -inf · 0 = nan
-        plain += shifted;
+        const auto add_compensated_result2 = add_compensated(plain, plain_lost, shifted);
+        plain = add_compensated_result2.first;
+        plain_lost = add_compensated_result2.second;
       }
     }
-    total = block_sum(total, of_warp);
-    plain = block_sum(plain, of_warp);
+    total = block_sum(total - total_lost, of_warp);
+    plain = block_sum(plain - plain_lost, of_warp);
     const bool known = target >= 0 && target < columns;
     if (threadIdx.x == 0) {
       const C at_target = known ? C(logits[row * logits_stride + target]) - largest : C(NAN);

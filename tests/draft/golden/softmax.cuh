@@ -41,6 +41,27 @@ __device__ __forceinline__ C block_max(C value, C* of_warp) {
   return team_max(value, of_warp, static_cast<int>(blockDim.x));
 }
 
+template <class C>
+struct AddCompensatedResult {
+  C first;
+  C second;
+};
+
+// `total + term`, and its rounding error: `trifold::CompensatedSum` (Kahan 1965).
+//
+// The error of `total - lost` does not grow with the number of terms. Infinities and nan are as in a plain sum.
+//
+// Args:
+//     total, lost: of one type; both begin as 0.
+//     term: of that type.
+template <class C>
+__device__ __forceinline__ AddCompensatedResult<C> add_compensated(C total, C lost, C term) {
+  const C corrected = term - lost;
+  const C following = total + corrected;
+  const C error = following - total - corrected;
+  return {following, error - error == 0 ? error : lost - lost};
+}
+
 // The sum over each team of a block; all threads of the block call it.
 //
 // Args:
@@ -91,8 +112,13 @@ __global__ void softmax_kernel(const T* __restrict__ x, int64_t x_stride, T* __r
     for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) largest = larger(largest, C(x[row * x_stride + i]));
     largest = block_max(largest, of_warp);
     C total = C(0);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) total += exp(C(x[row * x_stride + i]) - largest);
-    total = block_sum(total, of_warp);
+    C lost = C(0);
+    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+      const auto add_compensated_result = add_compensated(total, lost, exp(C(x[row * x_stride + i]) - largest));
+      total = add_compensated_result.first;
+      lost = add_compensated_result.second;
+    }
+    total = block_sum(total - lost, of_warp);
     for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
       y[row * y_stride + i] = T(exp(C(x[row * x_stride + i]) - largest) / total);
   }
@@ -135,9 +161,14 @@ __global__ void softmax_backward_kernel(const T* __restrict__ grad_y, int64_t gr
   __shared__ C of_warp[WARPS_PER_BLOCK];
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     C total = C(0);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
-      total += C(grad_y[row * grad_y_stride + i]) * C(y[row * y_stride + i]);
-    total = block_sum(total, of_warp);
+    C lost = C(0);
+    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+      const auto add_compensated_result =
+          add_compensated(total, lost, C(grad_y[row * grad_y_stride + i]) * C(y[row * y_stride + i]));
+      total = add_compensated_result.first;
+      lost = add_compensated_result.second;
+    }
+    total = block_sum(total - lost, of_warp);
     for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
       grad_x[row * grad_x_stride + i] = T(C(y[row * y_stride + i]) * (C(grad_y[row * grad_y_stride + i]) - total));
   }
