@@ -21,7 +21,7 @@ def test_what_kernels_allocate_is_right_in_any_order(capfd: pytest.CaptureFixtur
     assert (report.findings, report.problems, report.exit_status) == ([], [], 0)
     made = f"heap.cu:{line_of('kept = malloc')}"
     assert report.remarks == [f"never freed: kept, 1000 bytes of the kernels' heap made at {made}"]
-    assert capfd.readouterr().out == "8388608\n21 9600\n496 496\n1 16 9604\nfull: 1\n"
+    assert capfd.readouterr().out == "8388608\n21 9600\n496 496\n3\n1 16 9604\nfull: 1\n"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tree_sitter import Node
@@ -11,18 +12,31 @@ from trifold.build.cuda_source import Edit, SourceFile, walk
 _CPU = "::trifold::cpu::"
 _CALLS = {name: f"{_CPU}heap_{name.removeprefix('::')}" for name in ("malloc", "free", "::malloc", "::free")}
 
+# What precedes the body of a lambda of the device. (The parser does not know all forms of them.)
+_LAMBDA_HEAD = re.compile(rb"\]\s*(?:__\w+__\s*)*__device__[^{};]*$")
+_LONGEST_HEAD = 1000
+
 
 def heap_edits(file: SourceFile, defined: set[str]) -> Iterator[Edit]:
     """The edits of one file; ``defined`` are the names that the program defines, which mean its own functions."""
     seen = set()  # a function may be within another one
-    for function in filter(file.is_device, file.functions):
-        for node in walk(function):
+    for code in _device_code(file):
+        for node in walk(code):
             if node.start_byte in seen:
                 continue
             edits = list(_of_node(file, node, defined))
             if edits:
                 seen.add(node.start_byte)
                 yield from edits
+
+
+def _device_code(file: SourceFile) -> Iterator[Node]:
+    yield from filter(file.is_device, file.functions)
+    for node in file.nodes:
+        if node.type == "compound_statement":
+            head = file.masked[max(0, node.start_byte - _LONGEST_HEAD) : node.start_byte]
+            if _LAMBDA_HEAD.search(head):
+                yield node
 
 
 def _of_node(file: SourceFile, node: Node, defined: set[str]) -> Iterator[Edit]:

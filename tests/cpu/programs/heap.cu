@@ -67,6 +67,11 @@ __global__ void shared_by_a_block(int* sums) {
   free(data);
 }
 
+template <class F>
+__global__ void for_each(F f) {
+  f(threadIdx.x);
+}
+
 __global__ void make(Shape** shapes) {
   shapes[threadIdx.x] = new Square(threadIdx.x + 1);
 }
@@ -132,6 +137,15 @@ int main(int argc, char** argv) {
   shared_by_a_block<<<2, n>>>(sums);
   CHECK(cudaMemcpy(host, sums, 2 * sizeof(int), cudaMemcpyDeviceToHost));
   std::printf("%d %d\n", host[0], host[1]);
+
+  for_each<<<1, 4>>>([=] __device__(int i) {
+    int* const own = new int[2];
+    own[1] = i;
+    sums[i] = own[1];
+    delete[] own;
+  });
+  CHECK(cudaMemcpy(host, sums, 4 * sizeof(int), cudaMemcpyDeviceToHost));
+  std::printf("%d\n", host[3]);
 
   Shape** shapes = nullptr;
   float *areas = nullptr, area[4];
