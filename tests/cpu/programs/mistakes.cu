@@ -57,6 +57,14 @@ int main(int argc, char** argv) {
     std::printf("%d\n", host[0]);
   } else if (mistake == "grid barrier") {
     meet<<<2, n>>>(y);
+  } else if (mistake == "no wait" || mistake == "wait") {
+    int* both = nullptr;
+    cudaMallocManaged(&both, 2 * bytes);
+    for (int i = 0; i < n; ++i) both[i] = i;
+    copy<<<1, n>>>(both, both + n, n);
+    if (mistake == "wait") cudaDeviceSynchronize();
+    std::printf("%d\n", both[n + 5]);
+    cudaFree(both);
   } else if (mistake == "host pointer") {
     copy<<<1, n>>>(host, y, n);
   } else if (mistake == "null pointer") {

@@ -107,7 +107,8 @@ Memory& memory() {
 }
 
 void protect(const Allocation& allocation, bool open) {
-  if (allocation.kind != MemoryKind::device || !allocation.live) return;
+  const bool in_flight = allocation.kind == MemoryKind::managed && !allocation.writer.empty();
+  if ((allocation.kind != MemoryKind::device && !in_flight) || !allocation.live) return;
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   mprotect(reinterpret_cast<void*>(allocation.begin), (allocation.bytes + page - 1) / page * page,
            open ? PROT_READ | PROT_WRITE : PROT_NONE);
@@ -309,6 +310,20 @@ OpenMemory::OpenMemory() {
 OpenMemory::~OpenMemory() {
   const std::lock_guard<std::mutex> alone(memory().lock);
   if (--memory().open == 0 && memory().protects) protect_all(false);
+}
+
+void begin_flight(const std::string& kernel) {
+  for (Allocation* const allocation : allocations())
+    if (std::exchange(allocation->just_written, false)) allocation->writer = kernel;
+}
+
+void end_flight() {
+  const std::lock_guard<std::mutex> alone(memory().lock);
+  for (const auto& [begin, allocation] : memory().allocations) {
+    if (allocation->writer.empty()) continue;
+    protect(*allocation, true);
+    allocation->writer.clear();
+  }
 }
 
 void protect_device_memory() {

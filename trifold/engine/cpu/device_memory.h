@@ -34,6 +34,10 @@ struct Allocation {
   Line made{nullptr, 0}, freed{nullptr, 0};
   bool live = true;
   ByteSet written;  // as offsets
+  // Managed memory: the last launch has written it; and the one that may still do so, for which the host has not
+  // waited.
+  bool just_written = false;
+  std::string writer = "";
 
   uintptr_t end() const { return begin + bytes; }
   bool wholly_written() const { return written.holds(0, bytes); }
@@ -63,6 +67,11 @@ class OpenMemory {
   OpenMemory(const OpenMemory&) = delete;
   OpenMemory& operator=(const OpenMemory&) = delete;
 };
+
+// A launch has ended here, which on a GPU may go on while the host does: until the host waits, the managed memory that
+// it wrote is protected from the host. end_flight: the host has waited.
+void begin_flight(const std::string& kernel);
+void end_flight();
 
 // From here on, host code that accesses memory of cudaMalloc ends by a signal.
 void protect_device_memory();

@@ -104,6 +104,13 @@ std::vector<const void*> words_of_arguments(const Kernel& kernel) {
   return words;
 }
 
+bool is_written_by_launch(const engine::Buffer& buffer) {
+  const uintptr_t end = buffer.begin() + buffer.size();
+  for (uintptr_t at = buffer.begin(); at < end; at += buffer.cell_bytes())
+    if (buffer.written_by_launch(at)) return true;
+  return false;
+}
+
 // Bytes that it wrote are initialised for the next launch.
 void note_written_bytes(const Region& region) {
   if (region.allocation == nullptr || region.allocation->wholly_written()) return;
@@ -231,6 +238,8 @@ void CheckedMemory::note_told(const Region& region) {
 void CheckedMemory::kernel_has_written() {
   for (const Region& region : regions_) {
     note_written_bytes(region);
+    if (region.allocation != nullptr && region.allocation->kind == MemoryKind::managed)
+      region.allocation->just_written = is_written_by_launch(*region.buffer);
     if (region.buffer != nullptr && region.buffer->space() == engine::Space::global)
       fresh_memory.note_launch(*region.buffer);
   }

@@ -165,6 +165,7 @@ Error launch_program(const Kernel& kernel, void (*run)(const Kernel& kernel), Li
   }
   const OpenMemory open;
   const Error error = run_in_schedules(kernel, run, line);
+  begin_flight("the kernel " + std::string(kernel.name) + ", launched at " + place(line));
   if (error != Error::launch_failure && error != Error::assertion) return set_error(error);
   if (program_options().keep_going) {
     forgive_outputs(kernel);
@@ -245,10 +246,12 @@ Error last_error(bool forget) {
 
 Error synchronise() {
   forget_earlier_grid();
+  end_flight();
   return lost;
 }
 
 void reset_device() {
+  end_flight();
   lost = Error::success;
   latest = Error::success;
 }

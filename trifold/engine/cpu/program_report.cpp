@@ -93,14 +93,27 @@ std::string crash_line(const void* context) {
   return "an unknown line";
 }
 
+// Whether the host touches managed memory that a kernel may still be writing. It is reported, and the program goes on.
+bool told_of_flight(uintptr_t address, const void* context) {
+  const Allocation* const touched = allocation_near(address);
+  if (touched == nullptr || touched->writer.empty() || address < touched->begin || address >= touched->end())
+    return false;
+  problem(std::string("the program's host code") + access_verb(context) + "byte " +
+          std::to_string(address - touched->begin) + " of " + touched->description() + ", at " + crash_line(context) +
+          ", while " + touched->writer + ", may still be writing it: call cudaDeviceSynchronize() before");
+  end_flight();
+  return true;
+}
+
 // Reports what is known, and lets the program die. It runs on its own stack. What it calls may fail, but the program is
 // lost in any case.
 void on_crash(int signal, siginfo_t* info, void* context) {
+  const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+  const bool in_kernel = turn != nullptr && turn->front != nullptr && turn->front->running != nullptr;
+  if (signal != SIGFPE && !in_kernel && told_of_flight(address, context)) return;
   struct sigaction usual{};
   usual.sa_handler = SIG_DFL;
   sigaction(signal, &usual, nullptr);
-  const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
-  const bool in_kernel = turn != nullptr && turn->front != nullptr && turn->front->running != nullptr;
   const std::string who = in_kernel ? "the kernel " + std::string(turn->kernel.name) : "the program's host code";
   const Allocation* const device = signal == SIGFPE || in_kernel ? nullptr : allocation_near(address);
   if (device != nullptr) {

@@ -56,6 +56,7 @@ inline cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback
 inline cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data,
                                       trifold::cpu::Line line = {}) {
   return trifold::cpu::enqueue(stream, cudaGraphNodeTypeHost, line, [=] {
+    trifold::cpu::synchronise();  // earlier operations of the stream have ended
     function(data);
     return cudaSuccess;
   });
