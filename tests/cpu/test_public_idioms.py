@@ -78,3 +78,31 @@ int main(int argc, char**) {
     (problem,) = report.problems
     assert "large.cu:11 fails: its 65536 bytes of dynamic shared memory are more than the 49152" in problem
     assert "cudaFuncSetAttribute" in problem
+
+
+def test_complex_numbers_of_thrust_are_there(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program = tmp_path / "waves.cu"
+    program.write_text(
+        """#include <thrust/complex.h>
+#include <cstdio>
+__global__ void square(thrust::complex<float>* z, float* y) {
+  z[threadIdx.x] *= thrust::conj(z[threadIdx.x]) + thrust::complex<float>(0, 1);
+  y[threadIdx.x] = thrust::abs(z[threadIdx.x]);
+}
+int main() {
+  thrust::complex<float>* z;
+  float *y, host;
+  cudaMalloc(&z, 2 * sizeof *z);
+  cudaMalloc(&y, 2 * sizeof *y);
+  thrust::complex<float> values[2] = {{0, 2}, {3, 4}};
+  cudaMemcpy(z, values, sizeof values, cudaMemcpyHostToDevice);
+  square<<<1, 2>>>(z, y);
+  cudaMemcpy(&host, y, sizeof host, cudaMemcpyDeviceToHost);
+  printf("%g\\n", host);
+  cudaFree(z);
+  cudaFree(y);
+}
+"""
+    )
+    assert sanitize(program).told == []
+    assert capfd.readouterr().out == "2\n"
