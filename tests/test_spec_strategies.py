@@ -160,7 +160,8 @@ def test_edges_have_a_head_a_tail_and_neither(dtype: torch.dtype) -> None:
     vector = 16 // dtype.itemsize
     counts = {call.args[0].shape[0] for call in elementwise_edges(1) if call.dtype == dtype}
     assert {1, 2 * vector, 2 * vector + 1, 257, FEW + vector, FEW + vector - 1} <= counts
-    layouts = {call.args[1].layout for call in elementwise_edges(2) if call.dtype == dtype}
+    edges = [call for call in elementwise_edges(2) if call.dtype == dtype]
+    layouts = {call.args[1].layout for call in edges if not isinstance(call.args[1], AliasCase)}
     assert {"contiguous", "offset", "transposed"} <= layouts
     many = {tuple(x.layout for x in call.args) for call in elementwise_edges(2) if call.args[0].shape > (FEW,)}
     assert many == {("contiguous", "contiguous"), ("offset", "offset"), ("contiguous", "offset")}
