@@ -182,7 +182,7 @@ class CallSource(ABC):
         """
         if self.search.examples < _SWEPT_FROM:
             return
-        for power in (12,) if self.simulated else (16, 17, 18):
+        for power in (12,) if self.simulated else (16, 17):
             limits = Limits(elements=2 ** (power + 1) - 1, fewest=2**power)
             calls = self.drawn_calls(limits, _LONG_CHOICES, salt=_PEAK_SALT + power)
             if not any(case.fill in _OF_MANY_SIZES for call in calls for _, case in call.floating()):
