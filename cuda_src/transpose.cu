@@ -36,10 +36,10 @@ Matrices matrices_of(const Tensor& x) {
   return {torch::stable::contiguous(x), count, rows, columns, rows * columns, columns};
 }
 
-template <auto Kernel, class T>
+template <auto Kernel, int edge, class T>
 void launch_tiles(trifold::Stream stream, const T* x, int64_t matrix_stride, int64_t row_stride, T* y, int64_t count,
                   int64_t rows, int64_t columns) {
-  const int64_t tiles = count * trifold::ceil_div(rows, tile_edge<T>) * trifold::ceil_div(columns, tile_edge<T>);
+  const int64_t tiles = count * trifold::ceil_div(rows, edge) * trifold::ceil_div(columns, edge);
   trifold::launch_early<Kernel>(stream, dim3(static_cast<unsigned>(std::min(tiles, trifold::most_blocks))),
                                 dim3(tile_lanes, tile_height), 0, x, matrix_stride, row_stride, y, rows, columns,
                                 tiles);
@@ -61,11 +61,12 @@ void launch_transpose(trifold::Stream stream, const Matrices& of, const Tensor& 
   if constexpr (sizeof(T) < sizeof(uint32_t)) {
     constexpr int pack = sizeof(uint32_t) / sizeof(T);
     if (in_words(from, of))
-      return launch_tiles<transpose_words_kernel<pack>>(
+      return launch_tiles<transpose_words_kernel<pack>, tile_lanes>(
           stream, reinterpret_cast<const uint32_t*>(from), of.matrix_stride / pack, of.row_stride / pack,
           reinterpret_cast<uint32_t*>(to), of.count, of.rows / pack, of.columns / pack);
   }
-  launch_tiles<transpose_kernel<T>>(stream, from, of.matrix_stride, of.row_stride, to, of.count, of.rows, of.columns);
+  launch_tiles<transpose_kernel<T>, tile_edge<T>>(stream, from, of.matrix_stride, of.row_stride, to, of.count, of.rows,
+                                                  of.columns);
 }
 
 Tensor transpose(const Tensor& x) {

@@ -3,7 +3,7 @@
 //
 // Each element is read once and written once: 2·sizeof(T) bytes. A warp reads along a row and must write along a column
 // of x, which is a row of y; directly in global memory, one of the two would touch 32 lines for 32 elements. So a block
-// reads a tile of 32 × 32 row by row into shared memory and writes it column by column: both access 32 neighbours.
+// reads a tile row by row into shared memory and writes it column by column: both access 32 neighbours.
 //
 // Bank conflicts. Shared memory has 32 banks, word w (4 bytes) is in bank w mod 32, and a warp's access takes as many
 // passes as the busiest bank has different words. In a tile of 32 × 32 words, column c is the words c, c + 32, c + 64,
@@ -12,8 +12,8 @@
 //
 // For elements of 1 or 2 bytes a warp would move 32 or 64 bytes at a time, a fraction of a 128-byte line. Instead,
 // transpose_words_kernel moves words of 4 or 2 elements, and swaps elements within 4 × 4 or 2 × 2 of them in registers.
-// Where rows are not whole words, elements are moved one by one, in tiles of 64 × 64: tiles of 32 × 32 would keep too
-// few bytes in flight. A row of such a tile is followed by an unused word, for the same reason as above.
+// Where rows are not whole words, elements are moved one by one. Those of up to 4 bytes have tiles of 64 × 64: tiles of
+// 32 × 32 would keep too few bytes in flight. A row of a tile is followed by an unused word, as above.
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -25,7 +25,7 @@ inline constexpr int tile_height = 8;  // rows of a tile that a block reads at o
 
 // Rows and columns of a tile of elements of type T, and the elements from one row to the next in shared memory.
 template <class T>
-inline constexpr int tile_edge = sizeof(T) < sizeof(uint32_t) ? 2 * tile_lanes : tile_lanes;
+inline constexpr int tile_edge = sizeof(T) > sizeof(uint32_t) ? tile_lanes : 2 * tile_lanes;
 template <class T>
 inline constexpr int tile_pitch = tile_edge<T> + std::max<int>(1, sizeof(uint32_t) / sizeof(T));
 
@@ -93,8 +93,8 @@ __global__ void transpose_words_kernel(const uint32_t* x, int64_t matrix_stride,
                                        int64_t rows, int64_t columns, int64_t tiles) {
   constexpr int bits = 32 / pack;
   constexpr uint32_t mask = (uint32_t{1} << bits) - 1;
-  constexpr int edge = tile_edge<uint32_t>;
-  __shared__ uint32_t staged[pack][edge][tile_pitch<uint32_t>];
+  constexpr int edge = tile_lanes;
+  __shared__ uint32_t staged[pack][edge][edge + 1];
   const int lane = static_cast<int>(threadIdx.x);
   for (int64_t index = blockIdx.x; index < tiles; index += gridDim.x) {
     const Tile tile(index, rows, columns, edge);
