@@ -289,6 +289,7 @@ spec = Spec(
     rounded_once="cuda_src/embedding.cuh: rows are copied",
     rounding_error=lambda reference, indices, weight, **_: torch.zeros_like(reference(indices, weight)),
     gradients_rounded_once="ports/embedding.py: half types are added up in float32",
+    ordered={"deterministic": True},
     unordered="without deterministic, atomics add up the gradient of a row in the order in which threads come",
     benchmarks=[
         _benchmark(name="forward", bytes=_forward_bytes, targets=_TARGETS),

@@ -23,6 +23,21 @@ def add_through_shared(elements: str, barrier: str) -> tuple[Edit, ...]:
 
 FINDINGS = (
     Wrong(
+        name="rows of many positions are added by atomics, although an order was asked for",
+        why="one block for such a row is slow",
+        op="embedding",
+        edits=edits(
+            "prototype",
+            (
+                "    if order is None:\n        _add_by_atomics",
+                "    if order is None or indices.numel() // vocabulary >= MANY_POSITIONS:\n        _add_by_atomics",
+            ),
+        ),
+        row="findings",
+        implementation="prototype",
+        message="the order of blocks and threads",
+    ),
+    Wrong(
         name="every block writes all elements",
         why="the stride of the loop is the block's, not the grid's; each thread writes the same value",
         op="round_ste",

@@ -136,6 +136,8 @@ class Spec:
             arguments...); default: by ``gradient_scale`` and ``gradient_working_scale``.
         unordered: why the bits of a result may depend on the order in which blocks and threads run, if they may: for
             example a floating sum by atomics.
+        ordered: values of parameters for which the bits do not depend on it all the same, by the reference's names:
+            ``{"deterministic": True}``.
         zero_signs: why the sign of a zero in the result may differ from the reference's, if it may.
         finite_gradients: why a gradient may be finite where the reference's is nan or inf.
         benchmarks: what ``trifold bench`` measures.
@@ -168,6 +170,7 @@ class Spec:
     rounding_error: Scale | None = None
     gradient_rounding_error: Scale | None = None
     unordered: str = ""
+    ordered: Mapping[str, Any] = field(default_factory=dict)
     zero_signs: str = ""
     finite_gradients: str = ""
     benchmarks: Sequence[Benchmark] = field(default=())

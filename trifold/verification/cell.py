@@ -266,6 +266,14 @@ class Cell(CallSource):
         except ValueError:
             return ()
 
+    def is_unordered(self, call: Call) -> bool:
+        """Whether the bits of the call's results may depend on the order of threads, by the spec."""
+        if not self.spec.unordered or not self.spec.ordered:
+            return bool(self.spec.unordered)
+        given = {p.name: p.default for p in self.parameters}
+        given |= {self._parameter((i,)): value for i, value in enumerate(call.args)} | dict(call.kwargs)
+        return any(given.get(name) != value for name, value in self.spec.ordered.items())
+
     def how_compared(self, number: int) -> Result:
         """How the spec says to compare a result."""
         return self.spec.results[number] if number < len(self.spec.results) else Result()

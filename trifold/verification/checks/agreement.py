@@ -12,7 +12,6 @@ from trifold.verification.checks.differentiation import (
     Upstream,
     forward,
     same_gradients,
-    unit_upstream_gradient,
 )
 from trifold.verification.comparison import same_values
 from trifold.verification.outcomes import CheckFailed
@@ -21,8 +20,7 @@ from trifold.verification.tolerance import same_numbers
 
 @dataclass(frozen=True)
 class Run:
-    """The results of a call, and a gradient for each argument: of the results' sum, or for the check's upstream
-    gradients."""
+    """The results of a call, and a gradient for each argument, for the check's upstream gradients."""
 
     results: tuple[Tensor, ...]
     grads: tuple[Tensor | None, ...]
@@ -31,7 +29,7 @@ class Run:
     def of(cls, cell: Cell, call: Call) -> Run:
         """Run the call forward and backward, with the options of :meth:`OpProcess.running`."""
         made = forward(cell, call, cell.implementation.function)
-        return cls(tuple(output.detach() for output in made.outputs), made.gradients_of_sum())
+        return cls(tuple(output.detach() for output in made.outputs), made.gradients(made.upstream(call)))
 
 
 def require_same(
@@ -42,7 +40,7 @@ def require_same(
     *,
     what: str,
     where: tuple[str, str],
-    outer: Upstream | None = unit_upstream_gradient,
+    outer: Upstream | None = None,
 ) -> None:
     """Raise ``CheckFailed`` where two runs differ.
 
@@ -61,7 +59,7 @@ def require_same(
         cell, call, paths, first.grads, run.grads, outer
     ):
         return
-    if cell.spec.unordered:
+    if cell.is_unordered(call):
         raise CheckFailed(f"{where[1]}, results or gradients are beyond the bound", call)
     results = [(cell.name_of_result(n, run.results), n) for n in range(len(run.results))]
     pairs = [(name, first.results[n], run.results[n]) for name, n in results]

@@ -33,6 +33,15 @@ class Forward:
         differentiable = [output for output in self.outputs if output.requires_grad]
         return [torch.ones((), dtype=y.dtype, device=y.device).expand(y.shape) for y in differentiable]
 
+    def upstream(self, call: Call) -> list[Tensor]:
+        """Upstream gradients for the results that have one, as :func:`differentiate` makes them.
+
+        They differ: sums of ones have the same bits in any order.
+        """
+        differentiable = [(number, output) for number, output in enumerate(self.outputs) if output.requires_grad]
+        drawn = [(upstream_gradient(y.detach(), call.dtype, call.seed + number), y) for number, y in differentiable]
+        return [value if value.dtype == y.dtype else value.to(y.dtype) for value, y in drawn]
+
     def gradients(self, outer: Sequence[Tensor], *, keep: bool = False) -> tuple[Tensor | None, ...]:
         """The gradient for each input, for these upstream gradients; None where no result depends on the input. With
         ``keep`` the graph can be used again."""
@@ -286,7 +295,7 @@ def same_gradients(
         return False
     if all(a is None or b is None or same_numbers(a, b) for a, b in pairs):
         return True
-    if not cell.spec.unordered:
+    if not cell.is_unordered(call):
         return False
     right = RightGradients.of(cell, call, paths, outer=outer)
     return not any(

@@ -87,7 +87,7 @@ class _Calls:
         with self._in_order(_SHUFFLED, call):
             again = self._again(call, without_gradients=not plain <= with_gradients)
         where = ("in the natural order", f"in that of seed {_SHUFFLED}")
-        require_same(cell, call, first, again, what="the order of blocks and threads", where=where, outer=None)
+        require_same(cell, call, first, again, what="the order of blocks and threads", where=where)
 
     def _again(self, call: Call, *, without_gradients: bool) -> Run:
         """Run the call with gradients; also without, if it launches other kernels then."""

@@ -72,7 +72,7 @@ class Recorded:
         with cell.process.running(form=form, schedules=(seed, 1), record=record) as observed:
             arguments = call.arguments(cell.device)
             made = forward(cell, call, cell.implementation.function, arguments)
-            outer = made.ones()
+            outer = made.upstream(call)
             return cls(arguments, made, outer, made.gradients(outer), observed)
 
     def require_written(self, cell: Cell, call: Call) -> None:
