@@ -23,6 +23,15 @@ def add_through_shared(elements: str, barrier: str) -> tuple[Edit, ...]:
 
 FINDINGS = (
     Wrong(
+        name="every block writes all elements",
+        why="the stride of the loop is the block's, not the grid's; each thread writes the same value",
+        op="round_ste",
+        edits=edits("prototype", ("step = cuda.gridsize(1)", "step = cuda.blockDim.x")),
+        row="findings",
+        implementation="prototype",
+        message="race on global array element y[",
+    ),
+    Wrong(
         name="rows of many positions are added by atomics, although an order was asked for",
         why="one block for such a row is slow",
         op="embedding",
@@ -36,15 +45,6 @@ FINDINGS = (
         row="findings",
         implementation="prototype",
         message="the order of blocks and threads",
-    ),
-    Wrong(
-        name="every block writes all elements",
-        why="the stride of the loop is the block's, not the grid's; each thread writes the same value",
-        op="round_ste",
-        edits=edits("prototype", ("step = cuda.gridsize(1)", "step = cuda.blockDim.x")),
-        row="findings",
-        implementation="prototype",
-        message="race on global array element y[",
     ),
     Wrong(
         name="a barrier that the last block's idle threads do not reach",

@@ -35,7 +35,7 @@ def undrawn_calls(cell: Cell) -> Iterator[tuple[str, Call]]:
             continue
         at_path = [(call, case) for call in calls for other, case in call.cases() if other == path and _varies(case)]
         layouts = {case.layout for _, case in at_path}
-        if not layouts <= _CONTIGUOUS:
+        if not layouts or not layouts <= _CONTIGUOUS:
             continue
         call, case = max(at_path, key=lambda one: len(one[1].shape))
         for layout in [other for other in _OTHER_LAYOUTS if other not in layouts]:
