@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 _NORESERVE = 0x4000  # of Linux's mmap: memory that is never touched is not counted
-_BEFORE = (
-    2**31
-)  # elements of 0: an offset that wraps around in 32 bits reads one of them, instead of ending the process
+# Elements of 0: an offset that wraps around in 32 bits reads one of them, instead of ending the process.
+_BEFORE = 2**31
 
 
 def far_apart(tensor: Tensor, dim: int, stride: int) -> Tensor:

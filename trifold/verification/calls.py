@@ -188,9 +188,10 @@ class CallSource(ABC):
             if not any(case.fill in _OF_MANY_SIZES for call in calls for _, case in call.floating()):
                 continue  # the op may not take a large number
             call = min(calls, key=lambda call: (call.dtype == torch.float64, rows_of(call)))
-            largest = max((case for _, case in call.floating()), key=lambda case: math.prod(case.shape), default=None)
+            tensors = [case for _, case in call.floating() if isinstance(case, TensorCase)]
+            largest = max(tensors, key=lambda case: math.prod(case.shape), default=None)
             if largest is not None and largest.shape:
-                yield call.with_cases(functools.partial(_with_peaks, largest))
+                yield call.with_cases(functools.partial(exchanged, largest, replace(largest, fill="peak")))
 
     def native_call(self) -> Call | None:
         """A large call for a prototype compiled to native code, preferably of 1,025 to 4,096 rows and of float32.
@@ -234,8 +235,9 @@ class CallSource(ABC):
             yield from calls
 
 
-def _with_peaks(chosen: AnyCase, case: AnyCase) -> AnyCase:
-    return replace(chosen, fill="peak") if case is chosen and isinstance(chosen, TensorCase) else case
+def exchanged(case: AnyCase, other: AnyCase, each: AnyCase) -> AnyCase:
+    """``other`` if ``each`` is ``case``, else ``each``: for :meth:`Call.with_cases`."""
+    return other if each is case else each
 
 
 def is_ordinary(call: Call) -> bool:

@@ -9,7 +9,6 @@ from torch import Tensor
 from trifold.spec import Call
 from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import (
-    Upstream,
     forward,
     same_gradients,
 )
@@ -40,7 +39,6 @@ def require_same(
     *,
     what: str,
     where: tuple[str, str],
-    outer: Upstream | None = None,
 ) -> None:
     """Raise ``CheckFailed`` where two runs differ.
 
@@ -52,11 +50,10 @@ def require_same(
         first, run: the two.
         what: the cause of a difference, for the message.
         where: how each run was made: "in the natural order".
-        outer: makes the upstream gradient of a result, as in both runs; None: as :func:`differentiate` does.
     """
     paths = cell.gradient_paths(call)
     if same_values(cell, call, first.results, run.results) and same_gradients(
-        cell, call, paths, first.grads, run.grads, outer
+        cell, call, paths, first.grads, run.grads
     ):
         return
     if cell.is_unordered(call):

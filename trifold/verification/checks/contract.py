@@ -19,6 +19,7 @@ from trifold.isolation.tensors import mapped, numbered
 from trifold.spec import DTYPES, Call, TensorCase
 from trifold.spec.call import Path
 from trifold.spec.case import AnyCase, Layout
+from trifold.verification.calls import exchanged
 from trifold.verification.cell import Cell
 from trifold.verification.checks.agreement import Run, require_same
 from trifold.verification.checks.differentiation import (
@@ -30,7 +31,6 @@ from trifold.verification.checks.differentiation import (
     unit_upstream_gradient,
 )
 from trifold.verification.checks.instances import launching_calls
-from trifold.verification.checks.undrawn import exchanged
 from trifold.verification.checks.values import compare
 from trifold.verification.comparison import same_values
 from trifold.verification.outcomes import CheckFailed
@@ -376,16 +376,11 @@ def _keeps_what_is_saved(cell: Cell, call: Call) -> None:
 def _same_backward_again(cell: Cell, call: Call) -> None:
     """Backward with ``retain_graph`` keeps what it needs: a second backward pass has the same gradients."""
     made = forward(cell, call, cell.implementation.function)
-    outer = [_threes(one, one.dtype, 0) for one in made.ones()]
+    outer = made.upstream(call)  # not of ones, which change nothing that they are multiplied with
     # Copies: if the second has the first's memory, so it has here.
     first = [None if grad is None else grad.clone() for grad in made.gradients(outer, keep=True)]
-    if not same_gradients(cell, call, cell.gradient_paths(call), first, made.gradients(outer), _threes):
+    if not same_gradients(cell, call, cell.gradient_paths(call), first, made.gradients(outer)):
         raise CheckFailed("the second backward of one graph gives other bits: the first changes what is kept", call)
-
-
-def _threes(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
-    """An upstream gradient that changes what it is multiplied with."""
-    return torch.full_like(result, 3)
 
 
 def _notices_changes(cell: Cell, call: Call) -> None:

@@ -38,9 +38,11 @@ class Forward:
 
         They differ: sums of ones have the same bits in any order.
         """
-        differentiable = [(number, output) for number, output in enumerate(self.outputs) if output.requires_grad]
-        drawn = [(upstream_gradient(y.detach(), call.dtype, call.seed + number), y) for number, y in differentiable]
-        return [value if value.dtype == y.dtype else value.to(y.dtype) for value, y in drawn]
+        return [
+            upstream_gradient(y, call.dtype, call.seed + k).to(y.dtype)
+            for k, y in enumerate(self.outputs)
+            if y.requires_grad
+        ]
 
     def gradients(self, outer: Sequence[Tensor], *, keep: bool = False) -> tuple[Tensor | None, ...]:
         """The gradient for each input, for these upstream gradients; None where no result depends on the input. With

@@ -38,7 +38,6 @@ def gradients(cell: Cell) -> str | None:
     """Gradients of all arguments and of each subset of them, with upstream gradients of several layouts."""
     cell.require_differentiable()
     impostors = _Impostors()
-
     few = _FEW_SIMULATED if cell.simulated else _FEW
 
     def test(call: Call) -> None:

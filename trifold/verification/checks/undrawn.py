@@ -13,6 +13,7 @@ from dataclasses import replace
 from trifold.findings import KernelFault
 from trifold.spec import DTYPES, Call, IndexCase, TensorCase
 from trifold.spec.case import AnyCase, Layout
+from trifold.verification.calls import exchanged
 from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import in_dtype
 from trifold.verification.outcomes import CheckFailed
@@ -42,11 +43,6 @@ def undrawn_calls(cell: Cell) -> Iterator[tuple[str, Call]]:
             other = replace(case, layout=layout, offset=1, dim=len(case.shape) - 1)
             name = f"{cell.name(path)} {layout}, where it is contiguous in each call of the spec"
             yield name, call.with_cases(functools.partial(exchanged, case, other))
-
-
-def exchanged(case: AnyCase, other: AnyCase, each: AnyCase) -> AnyCase:
-    """``other`` if ``each`` is ``case``, else ``each``: for :meth:`Call.with_cases`."""
-    return other if each is case else each
 
 
 def _varies(case: AnyCase) -> bool:
