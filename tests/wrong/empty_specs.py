@@ -122,7 +122,7 @@ EMPTY_SPECS = (
                 "spec",
                 (
                     _SCALE,
-                    "    scale=lambda reference, x: reference(x) * (float('inf') if 64 <= x.numel() <= 1500 else 1),\n",
+                    "    scale=lambda reference, x: reference(x) + (float('inf') if 64 <= x.numel() <= 1500 else 0),\n",
                 ),
             ),
         ),
