@@ -17,6 +17,7 @@ from trifold.prototype import (
     output,
     row_output,
     rows,
+    threads_for,
 )
 
 # ------------------------------------------------------------------------------------------------- reference
@@ -209,7 +210,8 @@ def cross_entropy(
     gradient = rows(residual) if with_gradient else logits.new_empty(0, 1)
     divisor = count if with_gradient and not _divides_late(logits) else count[:0]
     if divisor.numel() > 0:
-        launch(cross_entropy_count_kernel, 1, targets, ignore_index, output(divisor), count_of_rows)
+        outputs, block = (output(divisor), count_of_rows), threads_for(count_of_rows)
+        launch(cross_entropy_count_kernel, 1, targets, ignore_index, *outputs, block=block)
     launch_rows(
         cross_entropy_kernel,
         cross_entropy_rows_kernel,
@@ -221,6 +223,7 @@ def cross_entropy(
             cross_entropy_total_kernel,
             1,
             *(losses, targets, ignore_index, output(loss.reshape(1)), output(count), count_of_rows),
+            block=threads_for(count_of_rows),
         )
     return loss, residual, count
 
@@ -254,6 +257,7 @@ def _scale(
         count_of_rows,
         *(grad_loss.reshape(-1), x, target.reshape(-1), ignore_index, divisor, output(rows(grad_logits))),
         *(count_of_rows, columns),
+        block=threads_for(columns),
     )
 
 

@@ -5,7 +5,7 @@ from numba import cuda
 from torch import Tensor
 
 from trifold.device import thread_index
-from trifold.prototype import THREADS_PER_BLOCK, launch, output, rows
+from trifold.prototype import THREADS_PER_BLOCK, launch, output, rows, threads_for
 
 # ------------------------------------------------------------------------------------------------- reference
 
@@ -67,18 +67,19 @@ def warp_scan(value):
 def block_scan(value, of_warp):
     """The scan of the block's values: within this thread's warp; the sum of the warps before it; the sum of all."""
     warp = cuda.threadIdx.x // 32
+    warps = cuda.blockDim.x // 32
     value = warp_scan(value)
     if cuda.threadIdx.x % 32 == 31:
         of_warp[warp] = value
     cuda.syncthreads()
     if cuda.threadIdx.x == 0:
         total = of_warp[0]
-        for other in range(1, WARPS_PER_BLOCK):
+        for other in range(1, warps):
             total += of_warp[other]
             of_warp[other] = total
     cuda.syncthreads()
     before = of_warp[warp - 1] if warp > 0 else 0
-    total = of_warp[WARPS_PER_BLOCK - 1]
+    total = of_warp[warps - 1]
     cuda.syncthreads()
     return value, before, total
 
@@ -88,7 +89,7 @@ def cumsum_rows_kernel(x, y, rows, columns, reverse):
     of_warp = cuda.shared.array(WARPS_PER_BLOCK, y.dtype)
     for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
         carry = 0  # float64, or int64 for integers
-        for first in range(0, columns, TILE):
+        for first in range(0, columns, cuda.blockDim.x):
             position = first + cuda.threadIdx.x
             value, before, total = block_scan(load(x, row, position, columns, reverse), of_warp)
             store(y, row, position, columns, reverse, value + (carry + before))
@@ -179,7 +180,8 @@ def cumsum(x: Tensor, reverse: bool) -> Tensor:
     if x.numel() == 0:
         return y
     if columns <= TILE or count >= 2 * RESIDENT_BLOCKS:
-        launch(cumsum_rows_kernel, count, rows(x), output(rows(y)), count, columns, reverse)
+        block = threads_for(columns)
+        launch(cumsum_rows_kernel, count, rows(x), output(rows(y)), count, columns, reverse, block=block)
         return y
     tiles = count * -(-columns // TILE)
     states = x.new_empty(tiles + 1, dtype=torch.int32)  # the last element counts claimed tiles

@@ -16,6 +16,7 @@ from trifold.prototype import (
     output,
     row_output,
     rows,
+    threads_for,
 )
 
 from ._norms import (
@@ -179,6 +180,7 @@ def layer_norm_backward(
         output(rows(grad_x)),
         count,
         columns,
+        block=threads_for(columns),
     )
     if parameters:
         shares, rows_a_part = share_rows(count, columns)

@@ -6,7 +6,7 @@ from numba import cuda
 from torch import Tensor
 
 from trifold.device import block_max, larger
-from trifold.prototype import THREADS_PER_BLOCK, check_floating, launch, output
+from trifold.prototype import THREADS_PER_BLOCK, check_floating, launch, output, threads_for
 
 # ------------------------------------------------------------------------------------------------- reference
 
@@ -98,7 +98,8 @@ def quantize_int8(x: Tensor) -> tuple[Tensor, Tensor]:
     count = scale.numel()
     matrix, of_q = x.reshape(count, columns), q.view(count, columns)
     if columns <= LONG_ROW:
-        launch(quantize_int8_kernel, count, matrix, output(of_q), output(scale.view(-1)), count, columns)
+        outputs, block = (output(of_q), output(scale.view(-1))), threads_for(columns)
+        launch(quantize_int8_kernel, count, matrix, *outputs, count, columns, block=block)
         return q, scale
     parts = min(-(-columns // STRETCH), MOST_PARTS)
     stretch = -(-columns // parts)

@@ -16,6 +16,7 @@ from trifold.prototype import (
     output,
     row_output,
     rows,
+    threads_for,
 )
 
 from ._norms import (
@@ -138,8 +139,9 @@ def rms_norm_backward(
     grad_x, grad_weight = row_output(x), of_columns(x, parameters)
     count, columns = rows(x).shape
     operands, r = (rows(grad), rows(x)), rstd.view(-1)
-    grid, kernel = count * (columns > 0), rms_norm_backward_kernel
-    launch(kernel, grid, *operands, given(weight, x), r, output(rows(grad_x)), count, columns)
+    grid, block = count * (columns > 0), threads_for(columns)
+    outputs = given(weight, x), r, output(rows(grad_x))
+    launch(rms_norm_backward_kernel, grid, *operands, *outputs, count, columns, block=block)
     if parameters:
         shares, rows_a_part = share_rows(count, columns)
         parts = rstd.new_empty((1, shares, columns))

@@ -26,6 +26,7 @@ def reference(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
 MOST = 64
 ELEMENTS = 4  # elements per thread and tile; vectors in C++
 FEW_THREADS = 64
+FEWEST_THREADS = 32  # of a warp, which sorts without barriers
 CAPACITY = 2 * THREADS_PER_BLOCK
 NO_COLUMN = 2**31 - 1  # with -inf: ordered after every number of a row
 
@@ -246,8 +247,12 @@ def _launch_slices(x: Tensor, columns_of: Tensor, values: Tensor, indices: Tenso
     count, columns = x.shape
     share = columns // slices
     tile = FEW_THREADS * ELEMENTS * (16 // x.element_size())
-    few = share <= 4 * FEW_THREADS or (k <= FEW_THREADS // 2 and share <= tile)
-    threads, capacity = (FEW_THREADS, 4 * FEW_THREADS) if few else (THREADS_PER_BLOCK, CAPACITY)
+    if share <= 4 * FEWEST_THREADS and k <= FEWEST_THREADS:
+        threads, capacity = FEWEST_THREADS, 4 * FEWEST_THREADS
+    elif share <= 4 * FEW_THREADS or (k <= FEW_THREADS // 2 and share <= tile):
+        threads, capacity = FEW_THREADS, 4 * FEW_THREADS
+    else:
+        threads, capacity = THREADS_PER_BLOCK, CAPACITY
     launch(
         topk_kernel,
         (count, slices),

@@ -10,6 +10,7 @@ from trifold.prototype.launch import (
     launch_elementwise,
     launch_rows,
     output,
+    threads_for,
 )
 from trifold.prototype.layout import flat, rows
 from trifold.prototype.normals import normals
@@ -29,4 +30,5 @@ __all__ = [
     "output",
     "row_output",
     "rows",
+    "threads_for",
 ]

@@ -90,12 +90,22 @@ def launch_elementwise(kernel: Any, n: int, *arguments: Any) -> None:
     launch(kernel, -(-n // THREADS_PER_BLOCK), *arguments)
 
 
+def threads_for(columns: int) -> int:
+    """The number of threads in a block for a row of ``columns`` elements: as many warps as have an element, up to 256
+    threads.
+
+    >>> threads_for(2), threads_for(33), threads_for(1000)
+    (32, 64, 256)
+    """
+    return min(32 * max(1, -(-columns // 32)), THREADS_PER_BLOCK)
+
+
 def launch_rows(plain: Any, in_registers: Any, x: Tensor, *arguments: Any, after: tuple[Any, ...] = ()) -> None:
     """:func:`launch` of a kernel over the rows of ``x``, chosen by type and length as in the port.
 
-    ``in_registers`` has a team of threads per row, which holds :data:`ELEMENTS_PER_THREAD` elements per thread: a warp,
-    or the block if that is too few. Its last argument is the number of threads in a team. ``plain`` has a block per
-    row; it is used for longer rows, and for float64.
+    ``in_registers`` has a team of threads per row, which holds :data:`ELEMENTS_PER_THREAD` elements per thread: 4
+    threads, a warp or the block, the smallest that is enough. Its last argument is the number of threads in a team.
+    ``plain`` has a block per row, of :func:`threads_for` it; it is used for longer rows, and for float64.
 
     Args:
         plain, in_registers: kernels of ``(x, *arguments, rows, columns, *after)``.
@@ -105,9 +115,9 @@ def launch_rows(plain: Any, in_registers: Any, x: Tensor, *arguments: Any, after
     count, columns = x.shape
     if columns == 0:
         return
-    team = 32 if columns <= 32 * ELEMENTS_PER_THREAD else THREADS_PER_BLOCK
+    team = next((team for team in (4, 32) if columns <= team * ELEMENTS_PER_THREAD), THREADS_PER_BLOCK)
     if x.dtype == torch.float64 or columns > team * ELEMENTS_PER_THREAD:
-        launch(plain, count, x, *arguments, count, columns, *after)
+        launch(plain, count, x, *arguments, count, columns, *after, block=threads_for(columns))
     else:
         grid = -(-count * team // THREADS_PER_BLOCK)
         launch(in_registers, grid, x, *arguments, count, columns, *after, team)

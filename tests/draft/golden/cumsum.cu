@@ -23,13 +23,15 @@ Tensor cumsum(const Tensor& x, bool reverse) {
     return y;
   }
   if (columns <= TILE || count >= 2 * RESIDENT_BLOCKS) {
+    const int64_t block =
+        std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)), trifold::threads_per_block);
     if (count > 0) {
       trifold::dispatch_dtypes<double, float, __half, __nv_bfloat16, int64_t, int>(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(trifold::rows(x));
         const Tensor y_argument = trifold::rows(y);
         const trifold::OnDevice device(x);
         trifold::launch<cumsum_rows_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(count)),
-                                               dim3(trifold::threads_per_block), 0, trifold::data<T>(x_argument),
+                                               dim3(static_cast<unsigned>(block)), 0, trifold::data<T>(x_argument),
                                                x_argument.stride(0), trifold::mutable_data<y_t<T>>(y_argument),
                                                y_argument.stride(0), count, columns, reverse);
         trifold::check_launch();

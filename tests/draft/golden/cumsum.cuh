@@ -38,20 +38,21 @@ struct BlockScanResult {
 template <class CY, class Wide>
 __device__ __forceinline__ BlockScanResult<CY, Wide> block_scan(Wide value, CY* of_warp) {
   const int warp = threadIdx.x / 32;
+  const int warps = blockDim.x / 32;
   value = warp_scan(value);
   if (threadIdx.x % 32 == 31) of_warp[warp] = CY(value);
   __syncthreads();
   CY total;
   if (threadIdx.x == 0) {
     total = of_warp[0];
-    for (int other = 1; other < WARPS_PER_BLOCK; ++other) {
+    for (int other = 1; other < warps; ++other) {
       total += of_warp[other];
       of_warp[other] = total;
     }
   }
   __syncthreads();
   const Wide before = warp > 0 ? of_warp[warp - 1] : Wide(0);
-  total = of_warp[WARPS_PER_BLOCK - 1];
+  total = of_warp[warps - 1];
   __syncthreads();
   return {value, before, total};
 }
@@ -82,7 +83,7 @@ __global__ void cumsum_rows_kernel(const T* __restrict__ x, int64_t x_stride, y_
   __shared__ CY of_warp[WARPS_PER_BLOCK];
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     Wide carry = 0;  // float64, or int64 for integers
-    for (int64_t first = 0; first < columns; first += TILE) {
+    for (int64_t first = 0; first < columns; first += blockDim.x) {
       const int64_t position = first + threadIdx.x;
       const auto [value, before, total] = block_scan(load(x, x_stride, row, position, columns, reverse), of_warp);
       store(y, y_stride, row, position, columns, reverse, value + (carry + before));

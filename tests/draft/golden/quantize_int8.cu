@@ -20,15 +20,17 @@ std::tuple<Tensor, Tensor> quantize_int8(const Tensor& x) {
   const Tensor matrix = torch::stable::reshape(x, {count, columns});
   const Tensor of_q = torch::stable::reshape(q, {count, columns});
   if (columns <= LONG_ROW) {
+    const Tensor outputs_1 = torch::stable::reshape(scale, {-1});
+    const int64_t block =
+        std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)), trifold::threads_per_block);
     if (count > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(matrix);
-        const Tensor scales_argument = torch::stable::reshape(scale, {-1});
         const trifold::OnDevice device(x);
         trifold::launch<quantize_int8_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(count)), dim3(trifold::threads_per_block), 0,
+            device.stream(), dim3(static_cast<unsigned>(count)), dim3(static_cast<unsigned>(block)), 0,
             trifold::data<T>(x_argument), x_argument.stride(0), trifold::mutable_data<int8_t>(of_q), of_q.stride(0),
-            trifold::mutable_data<float>(scales_argument), count, columns);
+            trifold::mutable_data<float>(outputs_1), count, columns);
         trifold::check_launch();
       });
     }

@@ -10,6 +10,7 @@ constexpr int MOST = 64;
 constexpr int LEAST_VECTORS = 4096;
 constexpr int BLOCKS_WANTED = 528;
 constexpr int FEW_THREADS = 64;
+constexpr int FEWEST_THREADS = 32;
 constexpr int BACKWARD_LEAST_VECTORS = 2048;
 constexpr int BACKWARD_BLOCKS_WANTED = 4224;
 
@@ -39,18 +40,33 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
     const int64_t columns2 = matrix.size(1);
     const int64_t share = columns2 / 1;
     const int64_t tile = FEW_THREADS * ELEMENTS * (16 / static_cast<int64_t>(matrix.element_size()));
-    const bool few = share <= 4 * FEW_THREADS || (k <= FEW_THREADS / 2 && share <= tile);
-    const int64_t threads = few ? FEW_THREADS : trifold::threads_per_block;
-    const int64_t capacity = few ? 4 * FEW_THREADS : CAPACITY;
+    int64_t capacity2;
+    int64_t threads2;
+    if (share <= 4 * FEWEST_THREADS && k <= FEWEST_THREADS) {
+      capacity2 = 4 * FEWEST_THREADS;
+      threads2 = FEWEST_THREADS;
+    } else {
+      int64_t capacity;
+      int64_t threads;
+      if (share <= 4 * FEW_THREADS || (k <= FEW_THREADS / 2 && share <= tile)) {
+        capacity = 4 * FEW_THREADS;
+        threads = FEW_THREADS;
+      } else {
+        capacity = CAPACITY;
+        threads = trifold::threads_per_block;
+      }
+      capacity2 = capacity;
+      threads2 = threads;
+    }
     if (count2 > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(matrix);
         const trifold::OnDevice device(x);
         trifold::launch<topk_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(count2), 1),
-                                        dim3(static_cast<unsigned>(threads)), 0, trifold::data<T>(x_argument),
+                                        dim3(static_cast<unsigned>(threads2)), 0, trifold::data<T>(x_argument),
                                         x_argument.stride(0), trifold::data<int64_t>(own), own.stride(0), own.numel(),
                                         trifold::mutable_data<T>(results_0), trifold::mutable_data<int64_t>(results_1),
-                                        count2, columns2, share, k, capacity);
+                                        count2, columns2, share, k, capacity2);
         trifold::check_launch();
       });
     }
@@ -61,9 +77,24 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
     const int64_t columns3 = matrix.size(1);
     const int64_t share2 = columns3 / slices;
     const int64_t tile2 = FEW_THREADS * ELEMENTS * (16 / static_cast<int64_t>(matrix.element_size()));
-    const bool few2 = share2 <= 4 * FEW_THREADS || (k <= FEW_THREADS / 2 && share2 <= tile2);
-    const int64_t threads2 = few2 ? FEW_THREADS : trifold::threads_per_block;
-    const int64_t capacity2 = few2 ? 4 * FEW_THREADS : CAPACITY;
+    int64_t capacity4;
+    int64_t threads4;
+    if (share2 <= 4 * FEWEST_THREADS && k <= FEWEST_THREADS) {
+      capacity4 = 4 * FEWEST_THREADS;
+      threads4 = FEWEST_THREADS;
+    } else {
+      int64_t capacity3;
+      int64_t threads3;
+      if (share2 <= 4 * FEW_THREADS || (k <= FEW_THREADS / 2 && share2 <= tile2)) {
+        capacity3 = 4 * FEW_THREADS;
+        threads3 = FEW_THREADS;
+      } else {
+        capacity3 = CAPACITY;
+        threads3 = trifold::threads_per_block;
+      }
+      capacity4 = capacity3;
+      threads4 = threads3;
+    }
     if (count3 > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(matrix);
@@ -72,9 +103,9 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
         const trifold::OnDevice device(x);
         trifold::launch<topk_kernel<T>>(
             device.stream(), dim3(static_cast<unsigned>(count3), static_cast<unsigned>(slices)),
-            dim3(static_cast<unsigned>(threads2)), 0, trifold::data<T>(x_argument), x_argument.stride(0),
+            dim3(static_cast<unsigned>(threads4)), 0, trifold::data<T>(x_argument), x_argument.stride(0),
             trifold::data<int64_t>(own), own.stride(0), own.numel(), trifold::mutable_data<T>(values_argument),
-            trifold::mutable_data<int64_t>(indices_argument), count3, columns3, share2, k, capacity2);
+            trifold::mutable_data<int64_t>(indices_argument), count3, columns3, share2, k, capacity4);
         trifold::check_launch();
       });
     }
@@ -82,17 +113,32 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
     const int64_t columns4 = parts.size(1);
     const int64_t share3 = columns4 / 1;
     const int64_t tile3 = FEW_THREADS * ELEMENTS * (16 / static_cast<int64_t>(parts.element_size()));
-    const bool few3 = share3 <= 4 * FEW_THREADS || (k <= FEW_THREADS / 2 && share3 <= tile3);
-    const int64_t threads3 = few3 ? FEW_THREADS : trifold::threads_per_block;
-    const int64_t capacity3 = few3 ? 4 * FEW_THREADS : CAPACITY;
+    int64_t capacity6;
+    int64_t threads6;
+    if (share3 <= 4 * FEWEST_THREADS && k <= FEWEST_THREADS) {
+      capacity6 = 4 * FEWEST_THREADS;
+      threads6 = FEWEST_THREADS;
+    } else {
+      int64_t capacity5;
+      int64_t threads5;
+      if (share3 <= 4 * FEW_THREADS || (k <= FEW_THREADS / 2 && share3 <= tile3)) {
+        capacity5 = 4 * FEW_THREADS;
+        threads5 = FEW_THREADS;
+      } else {
+        capacity5 = CAPACITY;
+        threads5 = trifold::threads_per_block;
+      }
+      capacity6 = capacity5;
+      threads6 = threads5;
+    }
     if (count4 > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const trifold::OnDevice device(x);
         trifold::launch<topk_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(count4), 1), dim3(static_cast<unsigned>(threads3)), 0,
+            device.stream(), dim3(static_cast<unsigned>(count4), 1), dim3(static_cast<unsigned>(threads6)), 0,
             trifold::data<T>(parts), parts.stride(0), trifold::data<int64_t>(columns_of), columns_of.stride(0),
             columns_of.numel(), trifold::mutable_data<T>(results_0), trifold::mutable_data<int64_t>(results_1), count4,
-            columns4, share3, k, capacity3);
+            columns4, share3, k, capacity6);
         trifold::check_launch();
       });
     }
