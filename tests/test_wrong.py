@@ -12,6 +12,7 @@ import torch
 
 from tests.wrong.catalogue import CATALOGUE
 from tests.wrong.entry import Wrong
+from tests.wrong.extended import EXTENDED
 from tests.wrong.faults import FAULTS
 from trifold.verification.checks import CHECKS
 from trifold.verification.outcomes import Absence
@@ -19,8 +20,8 @@ from trifold.verification.verify import SOURCES, verify
 
 
 def _marks(wrong: Wrong) -> list[pytest.MarkDecorator]:
-    of_gpu = [pytest.mark.gpu] if wrong.device == "cuda" else []
-    return [*of_gpu, *([pytest.mark.xfail(reason=wrong.missed, strict=True)] if wrong.missed else [])]
+    where = [pytest.mark.gpu] if wrong.device == "cuda" else [pytest.mark.extended] if str(wrong) in EXTENDED else []
+    return [*where, *([pytest.mark.xfail(reason=wrong.missed, strict=True)] if wrong.missed else [])]
 
 
 WRONG_ONES = [pytest.param(wrong, id=str(wrong), marks=_marks(wrong)) for wrong in CATALOGUE]
@@ -58,3 +59,10 @@ def test_every_check_has_a_mistake_that_it_finds() -> None:
 def test_names_are_unique() -> None:
     names = [str(wrong) for wrong in CATALOGUE if wrong.device == "cpu"]
     assert sorted(set(names)) == sorted(names)
+
+
+def test_each_row_has_a_mistake_whose_test_is_not_left_out() -> None:
+    of_cpu = [wrong for wrong in CATALOGUE if wrong.device == "cpu"]
+    assert {str(wrong) for wrong in of_cpu} >= EXTENDED
+    rows = {(wrong.row, wrong.implementation) for wrong in of_cpu}
+    assert {(wrong.row, wrong.implementation) for wrong in of_cpu if str(wrong) not in EXTENDED} == rows
