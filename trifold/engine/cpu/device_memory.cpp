@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -117,13 +116,6 @@ void protect(const Allocation& allocation, bool open) {
 void protect_all(bool open) {
   for (const auto& [begin, allocation] : memory().allocations) protect(*allocation, open);
   memory().heap.protect(open);
-}
-
-std::string source_line(Line line) {
-  std::ifstream stream(line.file == nullptr ? "" : line.file);
-  std::string text;
-  for (int at = 0; at < line.line && std::getline(stream, text);) ++at;
-  return stream ? text : "";
 }
 
 // The live allocation that contains this address; null: there is none.
@@ -240,40 +232,6 @@ size_t ByteSet::first_missing(size_t begin, size_t end) const {
 
 bool ByteSet::holds(size_t begin, size_t end) const {
   return first_missing(begin, end) == end;
-}
-
-namespace {
-
-// "p->next" of "p->next = (Node*)malloc(sizeof(Node));" and of "p->next = new Node;".
-std::string assigned_variable(const std::string& text) {
-  const size_t call = std::min(text.find("malloc"), text.find("new "));
-  const size_t sign = text.find_last_of('=', call == text.npos ? call : call - 1);
-  if (call == text.npos || call == 0 || sign == text.npos) return "";
-  const size_t end = text.find_last_not_of(' ', sign - 1);
-  if (sign == 0 || end == text.npos) return "";
-  const size_t before = text.find_last_of(" *&;{(,", end);
-  return text.substr(before == text.npos ? 0 : before + 1, end - (before == text.npos ? 0 : before + 1) + 1);
-}
-
-}  // namespace
-
-std::string Allocation::variable() const {
-  const std::string text = source_line(made);
-  if (kind == MemoryKind::heap) return assigned_variable(text);
-  const size_t call = text.find("cudaMalloc");
-  if (call == text.npos || text.find("cudaMalloc", call + 1) != text.npos) return "";
-  // The expression after the address-of operator: cudaMalloc(&x, …), cudaMalloc((void**)&p->x, …).
-  size_t at = text.find_first_of("&,", call);
-  if (at == text.npos || text[at] != '&') return "";
-  const size_t begin = text.find_first_not_of(" (", at + 1);
-  if (begin == text.npos) return "";
-  size_t end = begin;
-  for (int depth = 0; end < text.size(); ++end) {
-    const char c = text[end];
-    if (depth == 0 && (c == ',' || c == ')' || c == ' ')) break;
-    depth += c == '[' ? 1 : c == ']' ? -1 : 0;
-  }
-  return text.substr(begin, end - begin);
 }
 
 std::string Allocation::description() const {

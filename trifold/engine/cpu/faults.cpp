@@ -29,7 +29,7 @@ Finding start_finding(Kind kind, std::string memory, std::string array, AccessTy
   finding.array = std::move(array);
   finding.seed = launch.seed;
   finding.accesses.push_back({launch.block.at(thread.index), thread.block->index, thread.block->interval,
-                              std::string(engine::name(type)), location_of(site)});
+                              std::string(engine::name(type)), location_or_launch(site)});
   return finding;
 }
 
@@ -286,7 +286,7 @@ Finding start_finding_of_violation(const Region& region, size_t n, engine::Site 
   else if (violation.kind == Kind::race)
     finding.accesses.push_back({launch.thread_index(violation.other_thread), launch.block_index(violation.other_thread),
                                 violation.other_interval, std::string(engine::name(violation.other_type)),
-                                location_of(violation.other_site), std::string(violation.other_by)});
+                                location_or_launch(violation.other_site), std::string(violation.other_by)});
   if (violation.kind == Kind::barrier_misuse) add_barrier(finding, violation.address);
   if (past && past->earlier) std::swap(finding.accesses[0], finding.accesses[1]);
   return finding;

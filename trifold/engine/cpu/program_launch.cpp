@@ -109,6 +109,7 @@ void forgive_outputs(const Kernel& kernel) {
 
 Error run_once(const Kernel& kernel, void (*run)(const Kernel&), uint64_t seed, Line line) {
   begin_call(seed);
+  note_launch(line);
   std::string failed;
   bool ended = false;
   Error error = Error::invalid_configuration;

@@ -299,6 +299,23 @@ engine::Location location_of(engine::Site site) {
   return at;
 }
 
+namespace {
+
+thread_local Line launched_at{nullptr, 0};
+
+}  // namespace
+
+void note_launch(Line line) {
+  launched_at = line;
+}
+
+engine::Location location_or_launch(engine::Site site) {
+  engine::Location at = location_of(site);
+  if (!at.file.empty() || launched_at.file == nullptr) return at;
+  const std::string file(launched_at.file);
+  return {file, launched_at.line, "", line_of(file, launched_at.line), {}};
+}
+
 std::string short_name(std::string name) {
   // Skips template arguments, which may contain brackets: "kernel<(Mode)1>(float*)".
   int depth = 0;

@@ -35,6 +35,11 @@ Place place_of(engine::Site site);
 // inlined calls, and of asynchronous operations. Frames in the dialect's own headers are left out. Runs addr2line.
 engine::Location location_of(engine::Site site);
 
+// The line that launches the running kernel of a program; and location_of, or this line where the kernel has none of
+// the user's, as that of an algorithm of CUB or Thrust has.
+void note_launch(Line line);
+engine::Location location_or_launch(engine::Site site);
+
 // "add_kernel" of "void add_kernel<float>(float const*, …)".
 std::string short_name(std::string name);
 

@@ -1,0 +1,5 @@
+// CUDA's header of this name, for g++.
+#pragma once
+
+#include <trifold/cpu/thrust/copies.h>
+#include <trifold/cpu/thrust/selections.h>
