@@ -86,6 +86,17 @@ FEATURES = (
         in_text=True,
     ),
     Feature(
+        "a part of Thrust that docs/ports-on-the-cpu.md does not list",
+        re.compile(
+            r"\bthrust::(?:(?:async|mr|omp|tbb|system::omp|system::tbb)::\w+|(?:random::)?ranlux\w+|shuffle\w*|set_\w+_by_key|"
+            r"(?:random::)?(?:discard_block|subtract_with_carry|xor_combine|linear_feedback_shift)_engine|"
+            r"iterator_(?:adaptor|facade)|transform_input_output_iterator|offset_iterator|\w+_unique|"
+            r"universal_host_pinned_vector)\b"
+        ),
+        "write it as a kernel",
+        in_text=True,
+    ),
+    Feature(
         "a tensor map of im2col",
         re.compile(r"\bcuTensorMapEncodeIm2col\w*|\bcuTensorMapReplaceAddress\b"),
         "encode a tiled one (cuTensorMapEncodeTiled)",

@@ -153,7 +153,7 @@ void reductions() {
   EXPECT(thrust::transform_reduce(x.begin(), x.end(), Square(), 0, thrust::plus<int>()) == 68);
   EXPECT(thrust::inner_product(x.begin(), x.end(), keys.begin(), 0) == 5 + 1 + 8 + 2 + 5);
   EXPECT(thrust::inner_product(x.begin(), x.end(), keys.begin(), 0, thrust::plus<int>(), thrust::not_equal_to<int>()) ==
-         3);
+         4);
   Ints found(3), sums(3);
   auto ends = thrust::reduce_by_key(keys.begin(), keys.end(), x.begin(), found.begin(), sums.begin());
   EXPECT(ends.first == found.end() && ends.second == sums.end());

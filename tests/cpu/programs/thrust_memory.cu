@@ -182,9 +182,8 @@ void iterators() {
   thrust::copy(x.begin(), x.end(), thrust::make_transform_output_iterator(y.begin(), Square()));
   EXPECT(y, {1, 4, 9});
   int* raw = thrust::raw_pointer_cast(y.data());
-  thrust::copy(x.begin(), x.end(), thrust::make_tabulate_output_iterator([raw] __device__(int i, int value) {
-                 raw[i] = value - i;
-               }));
+  thrust::copy(x.begin(), x.end(),
+               thrust::make_tabulate_output_iterator([raw] __device__(int i, int value) { raw[i] = value - i; }));
   EXPECT(y, {1, 1, 1});
   using namespace thrust::placeholders;
   thrust::transform(x.begin(), x.end(), y.begin(), y.begin(), 2 * _1 + _2);

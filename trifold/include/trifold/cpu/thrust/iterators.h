@@ -23,15 +23,15 @@ namespace details {
 
 using trifold::cpu::remove_cvref_t;
 
-// The iterator that a kernel gets.
+// The iterator that a kernel gets. (Those of std::vector are a class of g++'s library.)
+template <class Pointer, class Container>
+Pointer raw(const __gnu_cxx::__normal_iterator<Pointer, Container>& it) {
+  return it.base();
+}
 template <class Iterator>
 auto raw(const Iterator& it) {
   if constexpr (requires { it.raw(); }) {
     return it.raw();
-  } else if constexpr (requires { *it.base(); } && requires { typename Iterator::iterator_type; }) {
-    return it;  // std::reverse_iterator
-  } else if constexpr (requires { *it.base(); }) {
-    return it.base();  // of std::vector
   } else {
     return it;
   }
@@ -60,6 +60,8 @@ using ValueOf = std::remove_cv_t<typename std::iterator_traits<Iterator>::value_
 template <class Self, class Value, class Ref, class Difference = ptrdiff_t>
 class Facade {
  public:
+  static constexpr System thrust_system = System::any;
+
   using iterator_category = std::random_access_iterator_tag;
   using value_type = Value;
   using difference_type = Difference;

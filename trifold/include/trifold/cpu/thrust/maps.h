@@ -278,6 +278,8 @@ struct ReverseCopy {
 
 }  // namespace details
 
+using ::std::swap;
+
 inline constexpr details::Algorithm<details::ForEach> for_each;
 inline constexpr details::Algorithm<details::ForEachN> for_each_n;
 inline constexpr details::Algorithm<details::Transform> transform;

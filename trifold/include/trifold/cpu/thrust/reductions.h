@@ -256,6 +256,8 @@ struct MinmaxElement {
 
 }  // namespace details
 
+using ::std::max, ::std::min;
+
 inline constexpr details::Algorithm<details::Reduce> reduce;
 inline constexpr details::Algorithm<details::TransformReduce> transform_reduce;
 inline constexpr details::Algorithm<details::InnerProduct> inner_product;

@@ -107,11 +107,10 @@ class DeviceVector {
   // Elements beyond the size have no values.
   void reserve(size_t n, Line line = {}) {
     if (n <= capacity_) return;
-    T* const old = memory_;
     T* made = nullptr;
     allocate(made, n, line);
-    if (size_ > 0) move_within(made, old, size_);
-    release();
+    move_within(made, memory_, size_);
+    cudaFree(memory_, line_);
     memory_ = made;
     capacity_ = n;
   }
