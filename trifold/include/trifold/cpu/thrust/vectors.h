@@ -195,8 +195,10 @@ class DeviceVector {
   Line line_;
 };
 
-template <class T>
-struct MemoryOf;
+template <class Allocator>
+struct MemoryOf {
+  static_assert(sizeof(Allocator) == 0, "on the CPU, vectors have Thrust's own allocators: omit the second argument");
+};
 template <class T>
 struct MemoryOf<device_allocator<T>> {
   using Vector = DeviceVector<T, device_ptr>;
