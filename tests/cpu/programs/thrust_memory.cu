@@ -101,7 +101,6 @@ void vectors() {
   thrust::universal_vector<int> shared(3, 2);
   shared[1] = 4;
   thrust::transform(shared.begin(), shared.end(), shared.begin(), Square());
-  cudaDeviceSynchronize();
   EXPECT(shared[0] == 4 && shared[1] == 16);
   std::cout << part[0] << ": ";
   thrust::copy(part.begin(), part.end(), std::ostream_iterator<int>(std::cout, " "));

@@ -21,6 +21,7 @@ struct Place {
   Line line;
 
   static constexpr bool on_device = system != System::host;
+  static constexpr bool waits = !asynchronous;  // algorithms with results always wait
 
   // body(i, raw iterators...) for each i below n. Threads of the device have a copy of `body` each, since function
   // objects of users need not be const.
@@ -38,7 +39,7 @@ struct Place {
     } else {
       constexpr ptrdiff_t block = 256;
       launch(
-          static_cast<unsigned>((n + block - 1) / block), static_cast<unsigned>(std::min(n, block)), !asynchronous,
+          static_cast<unsigned>((n + block - 1) / block), static_cast<unsigned>(std::min(n, block)), waits,
           [n, body](const auto&... used) {
             const ptrdiff_t i = static_cast<ptrdiff_t>(blockIdx.x) * blockDim.x + threadIdx.x;
             if (i >= n) return;
@@ -47,6 +48,12 @@ struct Place {
           },
           raw(iterators)...);
     }
+  }
+
+  // The end of work on the device: throws its error, and waits for it.
+  void finish(bool wait) const {
+    require(cudaPeekAtLastError(), name);
+    if (wait) require(cudaStreamSynchronize(stream, line), name);
   }
 
   // Returns work(raw iterators...), which one thread calls.
@@ -83,15 +90,15 @@ struct Place {
 
  private:
   template <class Run, class... Iterators>
-  void launch(unsigned grid, unsigned block, bool waits, const Run& run, const Iterators&... iterators) const {
-    if (waits && trifold::cpu::is_captured(stream)) require(trifold::cpu::require_no_capture(line), name);
+  void launch(unsigned grid, unsigned block, bool wait, const Run& run, const Iterators&... iterators) const {
+    if (wait && trifold::cpu::is_captured(stream)) require(trifold::cpu::require_no_capture(line), name);
     ::std::apply(
         [&](const auto&... arguments) {
           trifold::cpu::Configuration(name, "", grid, block, 0, stream, line)
               .launch([run, iterators...](const auto&...) { run(iterators...); }, arguments...);
         },
         ::std::tuple_cat(pointers(iterators)...));
-    require(cudaPeekAtLastError(), name);
+    finish(wait);
   }
 };
 

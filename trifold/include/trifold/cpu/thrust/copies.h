@@ -46,6 +46,7 @@ struct Copy {
         const size_t bytes = static_cast<size_t>(n) * sizeof(ValueOf<In>);
         require(cudaMemcpyAsync(raw(out), raw(first), bytes, cudaMemcpyDeviceToDevice, where.stream, where.line),
                 where.name);
+        where.finish(Where::waits);
         return out + n;
       }
     }
