@@ -37,5 +37,7 @@ def test_each_algorithm_has_its_result(capfd: pytest.CaptureFixture[str]) -> Non
 
 def test_more_items_than_an_array_has_are_found() -> None:
     (finding,) = sanitize(PROGRAM, ["too long"]).findings
+    (line,) = [at for at, text in enumerate(PROGRAM.read_text().splitlines(), 1) if "x, out, length" in text]
     assert (finding.kind, finding.kernel, finding.index) == ("out-of-bounds", "cub::DeviceReduce", (1000,))
+    assert finding.accesses[0].line == line
     assert "4000 bytes of the device made at device_algorithms.cu:" in finding.message

@@ -1,4 +1,4 @@
-// Thrust's complex numbers, for g++: the C++ library's. Of Thrust, the CPU has only these.
+// Thrust's complex numbers, for g++: the C++ library's.
 #pragma once
 
 #include <complex>
