@@ -23,7 +23,7 @@ FindingKind = Literal[
     "warp divergence",
     "deadlock",
     "barrier misuse",  # of one in shared memory
-    "lifetime",  # of shared memory that another block of the cluster accesses
+    "lifetime",  # of shared memory that another block of the cluster accesses; of memory of a stream
     "negative index",  # a lint only: Numba wraps a negative index, C++ does not
     "does not compile",  # a warning of the simulator: it runs there, Numba's CUDA target refuses it
 ]
@@ -41,12 +41,13 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One operation of one thread, and its place.
+    """One operation of one thread, or of a stream or the host, and its place.
 
     Attributes:
         thread, block: threadIdx and blockIdx as (x, y, z).
         interval: the number of completed barriers of the block; None if it is no longer known.
-        operation: read, write, atomic, or what the thread is waiting for (barrier, …).
+        operation: read, write, atomic, or what the thread is waiting for (barrier, …); between streams also
+            allocation, free and launch.
         file, line, function: the line of the kernel; "" and 0 if it is not known.
         callers: of that function, innermost first, as far as they are known: for inlined calls, and for asynchronous
             operations.
@@ -76,7 +77,8 @@ class Finding:
         memory: global, shared, local or constant; "" if no memory is involved, or it is not known which.
         array: its name in the kernel's source; index: of the element, () if none is involved.
         message: what happened, both accesses and the remedy, in words.
-        accesses: first the access at which the mistake was detected, then the earlier ones.
+        accesses: first the access at which the mistake was detected, then the earlier ones; between streams, then the
+            launches of their kernels.
         seed: of the schedule in which it was found; 0 is the natural order; None: a GPU's own order.
         count: how often it occurred in its launch, if that continued.
         accepted, accepted_at: why the user accepts it, and where this is stated (:mod:`trifold.acceptance`); "" if it

@@ -20,7 +20,7 @@ enum class Kind : uint8_t {
   warp_divergence,
   deadlock,
   barrier_misuse,  // of a barrier in shared memory
-  lifetime,        // of a block's shared memory, accessed by other blocks of its cluster
+  lifetime,        // of a block's shared memory, accessed by other blocks of its cluster; of memory of a stream
   negative_index,  // a lint only: Numba wraps a negative index, C++ does not
 };
 
@@ -43,6 +43,9 @@ struct Location {
 
   bool is_same_line(const Location& other) const { return file == other.file && line == other.line; }
 };
+
+// The operation of an Access that is none: a launch of a kernel in a stream, which another one had to wait for.
+inline constexpr std::string_view launched = "launch";
 
 struct Access {
   Dim3 thread{0, 0, 0};

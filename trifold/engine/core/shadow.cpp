@@ -1,6 +1,7 @@
 #include "shadow.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -83,19 +84,33 @@ void Buffer::refine(unsigned shift) {
   deallocate(old_cells, old_count);
 }
 
-void Buffer::add_touched(std::vector<Touched>& all) const {
-  const auto is_of_launch = [&](Record record) {
-    return record.stamp != 0 && holds(record) && record.thread != nobody && record.thread != earlier_grid;
-  };
-  for (uintptr_t at = begin_; at < begin_ + size_; at += cell_bytes()) {
-    Cell cell = cells_[(at - begin_) >> shift_];
-    bool any = false;
-    for (Record* const record : {&cell.write, &cell.other[0], &cell.other[1]}) {
-      if (!is_of_launch(*record)) *record = {};
-      any |= record->stamp != 0;
+Touched Buffer::touched_by_launch(size_t cell) const {
+  const uintptr_t at = begin_ + (cell << shift_);
+  Touched touched{{at, std::min(at + cell_bytes(), begin_ + size_)}, cells_[cell]};
+  for (Record* const record : {&touched.cell.write, &touched.cell.other[0], &touched.cell.other[1]})
+    if (!holds(*record) || record->thread == nobody || record->thread == earlier_grid) *record = {};
+  return touched;
+}
+
+std::vector<std::pair<size_t, size_t>> Buffer::used_cells() const {
+  const size_t count = (size_ + cell_bytes() - 1) >> shift_;
+  const size_t bytes = cell_count() * sizeof(Cell);
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> resident((bytes + page - 1) / page);
+  // A page that was swapped out counts as unused, too: its accesses are lost, which hides findings and makes none.
+  if (bytes < mapped_bytes || mincore(cells_, bytes, resident.data()) != 0) return {{0, count}};
+  std::vector<std::pair<size_t, size_t>> used;
+  const size_t cells = page / sizeof(Cell);
+  for (size_t i = 0; i < resident.size(); ++i) {
+    if ((resident[i] & 1) == 0) continue;
+    if (!used.empty() && used.back().second == i * cells) {
+      used.back().second += cells;
+    } else {
+      used.emplace_back(i * cells, (i + 1) * cells);
     }
-    if (any) all.push_back({{at, std::min(at + cell_bytes(), begin_ + size_)}, cell});
   }
+  if (!used.empty()) used.back().second = std::min(used.back().second, count);
+  return used;
 }
 
 void Buffer::continue_after(const Touched& earlier) {

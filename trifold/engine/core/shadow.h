@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "finding.h"
@@ -71,6 +72,8 @@ static_assert(sizeof(Cell) == 32);
 struct Touched {
   ByteRange bytes;
   Cell cell;
+
+  bool is_touched() const { return (cell.write.stamp | cell.other[0].stamp | cell.other[1].stamp) != 0; }
 };
 
 // Watched memory: an argument (with all that overlap it), the shared memory of a block, a local array of a thread.
@@ -104,8 +107,14 @@ class Buffer {
   }
   // The same for all bytes but these parts, which are in the order of their addresses.
   void note_written_beside(std::span<const ByteRange> unwritten);
-  // The cells accessed by threads of the launch, in the order of their addresses.
-  void add_touched(std::vector<Touched>& all) const;
+  // Calls visit(touched) for each cell accessed by threads of the launch, in the order of addresses; of its records,
+  // only theirs are left.
+  template <class Visit>
+  void for_touched(Visit visit) const {
+    for (const auto& [begin, end] : used_cells())
+      for (size_t i = begin; i < end; ++i)
+        if (const Touched touched = touched_by_launch(i); touched.is_touched()) visit(touched);
+  }
   // Accesses of an earlier launch, which may still be running.
   void continue_after(const Touched& earlier);
   // The last write of these bytes left them undefined: they are unwritten from now on.
@@ -127,6 +136,9 @@ class Buffer {
 
  private:
   size_t cell_count() const { return (size_ >> shift_) + 1; }
+  // Numbers of cells, [begin, end): all but those of pages which have never been written.
+  std::vector<std::pair<size_t, size_t>> used_cells() const;
+  Touched touched_by_launch(size_t cell) const;
   void refine(unsigned shift);
 
   Cell* cells_;

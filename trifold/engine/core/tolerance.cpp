@@ -53,8 +53,9 @@ bool is_same_file(const std::string& a, const std::string& b) {
 // A kind of finding, or races between writes only.
 bool is_of(std::string_view kind, const Finding& finding) {
   if (kind != "race of writes") return kind == name(finding.kind);
-  return finding.kind == Kind::race &&
-         std::ranges::all_of(finding.accesses, [](const Access& access) { return access.operation == "write"; });
+  return finding.kind == Kind::race && std::ranges::all_of(finding.accesses, [](const Access& access) {
+           return access.operation == "write" || access.operation == launched;
+         });
 }
 
 bool accepts(const Acceptance& acceptance, const Finding& finding) {

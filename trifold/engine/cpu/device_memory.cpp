@@ -10,85 +10,14 @@
 #include <mutex>
 #include <utility>
 
+#include "arenas.h"
+#include "earlier_grid.h"
 #include "program_report.h"
 #include "sites.h"
+#include "stream_accesses.h"
 
 namespace trifold::cpu {
 namespace {
-
-// Between two allocations. An index that is off by less is reported for the nearer allocation.
-constexpr size_t gap_bytes = size_t{1} << 20;
-
-// A part of the address space; its pages become memory in order, from its beginning.
-class Arena {
- public:
-  // null: out of memory
-  char* take(size_t bytes) {
-    if (begin_ == nullptr && !reserve()) return nullptr;
-    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    const size_t whole = std::max((bytes + page - 1) / page * page, page);
-    const size_t physical = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * page;
-    if (whole > physical || used_ + whole + gap_bytes > size_) return nullptr;
-    char* const memory = begin_ + used_;
-    if (mprotect(memory, whole, PROT_READ | PROT_WRITE) != 0) return nullptr;
-    used_ += whole + gap_bytes;
-    return memory;
-  }
-  bool holds(uintptr_t address) const { return address - reinterpret_cast<uintptr_t>(begin_) < size_; }
-
- private:
-  bool reserve() {
-    constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    // As large as the system allows, since addresses are not reused.
-    for (int bits = 44; bits >= 32 && begin_ == nullptr; bits -= 4) {
-      void* const memory = mmap(nullptr, size_t{1} << bits, PROT_NONE, flags, -1, 0);
-      if (memory == MAP_FAILED) continue;
-      begin_ = static_cast<char*>(memory);
-      size_ = size_t{1} << bits;
-    }
-    return begin_ != nullptr;
-  }
-
-  char* begin_ = nullptr;
-  size_t size_ = 0;
-  size_t used_ = 0;
-};
-
-// The kernels' heap: many small allocations, which share pages. It is one range of pages, whose addresses are not
-// reused either.
-class Heap {
- public:
-  static constexpr size_t reserved_bytes = size_t{1} << 36;
-
-  // null: out of memory
-  char* take(size_t bytes) {
-    constexpr size_t alignment = 16, gap = 256;
-    if (begin_ == nullptr) {
-      void* const memory =
-          mmap(nullptr, reserved_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      if (memory == MAP_FAILED) return nullptr;
-      begin_ = static_cast<char*>(memory);
-    }
-    const size_t whole = (bytes + alignment - 1) / alignment * alignment + gap;
-    if (whole > reserved_bytes - used_) return nullptr;
-    char* const memory = begin_ + used_;
-    used_ += whole;
-    return memory;
-  }
-  bool holds(uintptr_t address) const {
-    return begin_ != nullptr && address - reinterpret_cast<uintptr_t>(begin_) < reserved_bytes;
-  }
-  void protect(bool open) const {
-    if (begin_ != nullptr) mprotect(begin_, reserved_bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
-  }
-
-  size_t limit = size_t{8} << 20;  // as in CUDA
-  size_t live = 0;                 // bytes
-
- private:
-  char* begin_ = nullptr;
-  size_t used_ = 0;
-};
 
 struct Memory {
   std::mutex lock;
@@ -106,11 +35,16 @@ Memory& memory() {
 }
 
 void protect(const Allocation& allocation, bool open) {
-  const bool in_flight = allocation.kind == MemoryKind::managed && !allocation.writer.empty();
-  if ((allocation.kind != MemoryKind::device && !in_flight) || !allocation.live) return;
-  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  mprotect(reinterpret_cast<void*>(allocation.begin), (allocation.bytes + page - 1) / page * page,
-           open ? PROT_READ | PROT_WRITE : PROT_NONE);
+  if (!allocation.live) return;
+  const auto set = [&](size_t begin, size_t end, int access) {
+    mprotect(reinterpret_cast<void*>(allocation.begin + begin), end - begin, access);
+  };
+  if (allocation.kind == MemoryKind::device)
+    return set(0, whole_pages(allocation.bytes), open ? PROT_READ | PROT_WRITE : PROT_NONE);
+  if (!allocation.is_in_flight()) return;
+  if (open) return set(0, whole_pages(allocation.bytes), PROT_READ | PROT_WRITE);
+  for (const auto& [begin, end] : allocation.pages_read.ranges()) set(begin, end, PROT_READ);
+  for (const auto& [begin, end] : allocation.pages_written.ranges()) set(begin, end, PROT_NONE);
 }
 
 void protect_all(bool open) {
@@ -210,39 +144,6 @@ Error refuse(std::string_view call, const std::string& why, Line line) {
 
 }  // namespace
 
-void ByteSet::add(size_t begin, size_t end) {
-  if (begin >= end) return;
-  auto next = ranges_.upper_bound(begin);
-  if (next != ranges_.begin() && std::prev(next)->second >= begin) {
-    --next;
-    begin = next->first;
-  }
-  while (next != ranges_.end() && next->first <= end) {
-    end = std::max(end, next->second);
-    next = ranges_.erase(next);
-  }
-  ranges_[begin] = end;
-}
-
-size_t ByteSet::first_missing(size_t begin, size_t end) const {
-  const auto after = ranges_.upper_bound(begin);
-  if (begin >= end || after == ranges_.begin()) return begin;
-  return std::clamp(std::prev(after)->second, begin, end);
-}
-
-bool ByteSet::holds(size_t begin, size_t end) const {
-  return first_missing(begin, end) == end;
-}
-
-std::string Allocation::description() const {
-  const std::string name = variable();
-  const char* const kinds[] = {"of the device", "of managed memory", "of pinned memory", "of the kernels' heap"};
-  std::string text = (name.empty() ? "" : name + ", ") + std::to_string(bytes) + " bytes " +
-                     kinds[static_cast<int>(kind)] + " made at " + place(made);
-  if (!live) text += " and freed at " + place(freed);
-  return text;
-}
-
 std::vector<Allocation*> allocations() {
   const std::lock_guard<std::mutex> alone(memory().lock);
   std::vector<Allocation*> all;
@@ -270,18 +171,28 @@ OpenMemory::~OpenMemory() {
   if (--memory().open == 0 && memory().protects) protect_all(false);
 }
 
-void begin_flight(const std::string& kernel) {
-  for (Allocation* const allocation : allocations())
-    if (std::exchange(allocation->just_written, false)) allocation->writer = kernel;
-}
-
-void end_flight() {
+void renew_flights() {
   const std::lock_guard<std::mutex> alone(memory().lock);
   for (const auto& [begin, allocation] : memory().allocations) {
-    if (allocation->writer.empty()) continue;
+    if (!allocation->live || !allocation->is_accessible_to_host()) continue;
     protect(*allocation, true);
-    allocation->writer.clear();
+    allocation->pages_read = allocation->pages_written = {};
+    for (const auto& [range, writes] : flights(allocation->begin, allocation->end())) {
+      ByteSet& pages = writes ? allocation->pages_written : allocation->pages_read;
+      pages.add((range.begin - begin) / page_bytes() * page_bytes(), whole_pages(range.end - begin));
+    }
+    if (memory().protects && memory().open == 0) protect(*allocation, false);
   }
+}
+
+void open_page(uintptr_t address) {
+  mprotect(reinterpret_cast<void*>(address / page_bytes() * page_bytes()), page_bytes(), PROT_READ | PROT_WRITE);
+}
+
+void close_page(uintptr_t address) {
+  const std::lock_guard<std::mutex> alone(memory().lock);
+  const Allocation* const allocation = allocation_near(address);
+  if (allocation != nullptr && memory().protects && memory().open == 0) protect(*allocation, false);
 }
 
 void protect_device_memory() {
@@ -338,7 +249,9 @@ void set_heap_bytes(size_t bytes) {
   memory().heap.limit = bytes;
 }
 
-Error allocate(void** pointer, size_t bytes, MemoryKind kind, Line line) {
+namespace {
+
+Error allocate_memory(void** pointer, size_t bytes, MemoryKind kind, bool stream_ordered, Line line) {
   if (pointer == nullptr) return set_error(Error::invalid_value);
   *pointer = nullptr;
   if (bytes == 0) return Error::success;
@@ -350,6 +263,7 @@ Error allocate(void** pointer, size_t bytes, MemoryKind kind, Line line) {
   allocation->bytes = bytes;
   allocation->kind = kind;
   allocation->made = line;
+  allocation->stream_ordered = stream_ordered;
   // Writes by the host into managed and pinned memory are not seen, so the memory counts as written.
   if (kind != MemoryKind::device) allocation->written.add(0, bytes);
   std::memset(made, 0xa5, std::min(bytes, gap_bytes));  // fresh memory is not zero
@@ -359,8 +273,8 @@ Error allocate(void** pointer, size_t bytes, MemoryKind kind, Line line) {
   return Error::success;
 }
 
-Error release(void* pointer, MemoryKind kind, Line line) {
-  if (pointer == nullptr) return Error::success;
+// The allocation that this call may free; null: it is refused, and the error set.
+Allocation* freed_by(void* pointer, MemoryKind kind, Line line) {
   const std::lock_guard<std::mutex> alone(memory().lock);
   const bool pinned = kind == MemoryKind::pinned;
   const std::string call = pinned ? "cudaFreeHost" : "cudaFree";
@@ -369,21 +283,57 @@ Error release(void* pointer, MemoryKind kind, Line line) {
   if (found == memory().allocations.end() || !found->second->live ||
       (found->second->kind == MemoryKind::pinned) != pinned || found->second->kind == MemoryKind::heap) {
     const Allocation* const near = found != memory().allocations.end() ? found->second.get() : allocation_near(address);
-    return refuse(call, near == nullptr ? "it is given memory of the host" : "it is given " + near->description(),
-                  line);
+    refuse(call, near == nullptr ? "it is given memory of the host" : "it is given " + near->description(), line);
+    return nullptr;
   }
-  Allocation& allocation = *found->second;
-  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const size_t whole = (allocation.bytes + page - 1) / page * page;
-  madvise(pointer, whole, MADV_DONTNEED);
-  mprotect(pointer, whole, PROT_NONE);
+  return found->second.get();
+}
+
+Error free_memory(Allocation& allocation, Line line) {
+  const std::lock_guard<std::mutex> alone(memory().lock);
+  void* const pointer = reinterpret_cast<void*>(allocation.begin);
+  madvise(pointer, whole_pages(allocation.bytes), MADV_DONTNEED);
+  mprotect(pointer, whole_pages(allocation.bytes), PROT_NONE);
   allocation.live = false;
   allocation.freed = line;
   return Error::success;
 }
 
-Error copy(void* to, size_t to_pitch, const void* from, Rectangle shape, Direction direction, Line line) {
-  if (shape.width == 0 || shape.rows == 0) return Error::success;
+}  // namespace
+
+Error allocate(void** pointer, size_t bytes, MemoryKind kind, Line line) {
+  order_all_streams();
+  return allocate_memory(pointer, bytes, kind, false, line);
+}
+
+Error allocate_in_stream(void** pointer, size_t bytes, Line line) {
+  const Error error = allocate_memory(pointer, bytes, MemoryKind::device, true, line);
+  if (error == Error::success) note_allocation(*pointer, bytes, Doer::allocation, line);
+  return error;
+}
+
+Error release(void* pointer, MemoryKind kind, Line line) {
+  if (pointer == nullptr) return Error::success;
+  Allocation* const allocation = freed_by(pointer, kind, line);
+  if (allocation == nullptr) return Error::invalid_value;
+  if (allocation->stream_ordered)
+    note_host_frees(pointer, allocation->bytes, line);
+  else
+    host_waits_for_all();
+  return free_memory(*allocation, line);
+}
+
+Error release_in_stream(void* pointer, Line line) {
+  if (pointer == nullptr) return Error::success;
+  Allocation* const allocation = freed_by(pointer, MemoryKind::device, line);
+  if (allocation == nullptr) return Error::invalid_value;
+  note_allocation(pointer, allocation->bytes, Doer::release, line);
+  return free_memory(*allocation, line);
+}
+
+namespace {
+
+Error copy_bytes(void* to, size_t to_pitch, const void* from, const Rectangle& shape, Direction direction, Line line) {
   if (direction < Direction::host_to_host || direction > Direction::by_address)
     return set_error(Error::invalid_memcpy_direction);
   const OpenMemory open;
@@ -414,8 +364,7 @@ Error copy(void* to, size_t to_pitch, const void* from, Rectangle shape, Directi
   return Error::success;
 }
 
-Error fill(void* pointer, int value, Rectangle shape, Line line) {
-  if (shape.width == 0 || shape.rows == 0) return Error::success;
+Error fill_bytes(void* pointer, int value, const Rectangle& shape, Line line) {
   const OpenMemory open;
   const std::lock_guard<std::mutex> alone(memory().lock);
   if (shape.width > shape.pitch) return refuse("cudaMemset", "its rows are wider than the pitch", line);
@@ -428,9 +377,8 @@ Error fill(void* pointer, int value, Rectangle shape, Line line) {
   return Error::success;
 }
 
-Error copy_symbol(void* variable, size_t variable_bytes, size_t offset, void* other, size_t bytes, bool to_variable,
-                  Line line) {
-  if (bytes == 0) return Error::success;
+Error copy_symbol_bytes(void* variable, size_t variable_bytes, size_t offset, void* other, size_t bytes,
+                        bool to_variable, Line line) {
   const OpenMemory open;
   const std::lock_guard<std::mutex> alone(memory().lock);
   const char* const call = to_variable ? "cudaMemcpyToSymbol" : "cudaMemcpyFromSymbol";
@@ -449,6 +397,34 @@ Error copy_symbol(void* variable, size_t variable_bytes, size_t offset, void* ot
   return Error::success;
 }
 
+}  // namespace
+
+Error copy(void* to, size_t to_pitch, const void* from, Rectangle shape, Direction direction, Line line) {
+  if (shape.width == 0 || shape.rows == 0) return Error::success;
+  forget_earlier_grid();
+  const Error error = copy_bytes(to, to_pitch, from, shape, direction, line);
+  if (error == Error::success) note_copied_rows(to, to_pitch, from, shape, line);
+  return error;
+}
+
+Error fill(void* pointer, int value, Rectangle shape, Line line) {
+  if (shape.width == 0 || shape.rows == 0) return Error::success;
+  forget_earlier_grid();
+  const Error error = fill_bytes(pointer, value, shape, line);
+  if (error == Error::success) note_filled_rows(pointer, shape, line);
+  return error;
+}
+
+Error copy_symbol(void* variable, size_t variable_bytes, size_t offset, void* other, size_t bytes, bool to_variable,
+                  Line line) {
+  if (bytes == 0) return Error::success;
+  forget_earlier_grid();
+  const Error error = copy_symbol_bytes(variable, variable_bytes, offset, other, bytes, to_variable, line);
+  if (error == Error::success)
+    note_copied_variable(static_cast<char*>(variable) + offset, other, bytes, to_variable, line);
+  return error;
+}
+
 void note_symbol(const void* variable, size_t bytes) {
   const std::lock_guard<std::mutex> alone(memory().lock);
   memory().symbols[reinterpret_cast<uintptr_t>(variable)] = bytes;
@@ -462,8 +438,7 @@ bool find_memory(const void* address, MemoryKind& kind) {
 }
 
 void memory_info(size_t& free_bytes, size_t& total_bytes) {
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  total_bytes = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * page;
+  total_bytes = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * page_bytes();
   size_t used = 0;
   for (const Allocation* const allocation : allocations()) used += allocation->live ? allocation->bytes : 0;
   free_bytes = total_bytes - std::min(used, total_bytes);

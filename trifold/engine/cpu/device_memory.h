@@ -33,13 +33,15 @@ struct Allocation {
   MemoryKind kind = MemoryKind::device;
   Line made{nullptr, 0}, freed{nullptr, 0};
   bool live = true;
-  ByteSet written;  // as offsets
-  // Managed memory: the last launch has written it; and the one that may still do so, for which the host has not
-  // waited.
-  bool just_written = false;
-  std::string writer = "";
+  ByteSet written;              // as offsets
+  bool stream_ordered = false;  // by cudaMallocAsync
+  // Of managed and pinned memory: the pages, as offsets, that operations may still read or write, for which the host
+  // has not waited.
+  ByteSet pages_read, pages_written;
 
   uintptr_t end() const { return begin + bytes; }
+  bool is_accessible_to_host() const { return kind == MemoryKind::managed || kind == MemoryKind::pinned; }
+  bool is_in_flight() const { return !pages_read.ranges().empty() || !pages_written.ranges().empty(); }
   bool wholly_written() const { return written.holds(0, bytes); }
   // The variable that the program's line passes to cudaMalloc; empty where the line does not show it.
   std::string variable() const;
@@ -68,10 +70,12 @@ class OpenMemory {
   OpenMemory& operator=(const OpenMemory&) = delete;
 };
 
-// A launch has ended here, which on a GPU may go on while the host does: until the host waits, the managed memory that
-// it wrote is protected from the host. end_flight: the host has waited.
-void begin_flight(const std::string& kernel);
-void end_flight();
+// Protects from the host the pages that operations may still access (stream_accesses.h), and no others.
+void renew_flights();
+// Lets the host access the page of this address, until the memory is protected again: by this, or by the next
+// operation.
+void open_page(uintptr_t address);
+void close_page(uintptr_t address);
 
 // From here on, host code that accesses memory of cudaMalloc ends by a signal.
 void protect_device_memory();

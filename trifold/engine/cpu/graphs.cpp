@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "stream_order.h"
+
 // A node of a graph. `origin`: in a copy of a graph, the node that it is a copy of.
 struct CUgraphNode_st {
   int type;
@@ -148,8 +150,13 @@ int run_graph(const CUgraph_st* graph) {
     state = state * 6364136223846793005 + 1442695040888963407;  // Knuth's linear congruential generator
     return static_cast<size_t>((state >> 33) % n);
   };
-  for (const CUgraphNode_st* const node : graph->order(choose))
+  GraphRun run;
+  for (const CUgraphNode_st* const node : graph->order(choose)) {
+    run.begin();
+    for (const CUgraphNode_st* const before : node->after) run.begin_after(before);
     if (const int error = node->work(); error != cudaSuccess) return error;
+    run.end(node);
+  }
   return cudaSuccess;
 }
 

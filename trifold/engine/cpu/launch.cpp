@@ -265,6 +265,7 @@ void run_checked(const Kernel& kernel, Registers registers) {
   execute(launch, front);
   memory.kernel_has_written();
   log_writes(kernel, memory);
+  if (accesses_count()) note_kernel(memory.accesses(has_streams()));
   if (now.lets_next_begin) end_grid(std::make_unique<EarlierGrid>(launch, checker, kernel.stream, memory.touched()));
 }
 

@@ -104,13 +104,6 @@ std::vector<const void*> words_of_arguments(const Kernel& kernel) {
   return words;
 }
 
-bool is_written_by_launch(const engine::Buffer& buffer) {
-  const uintptr_t end = buffer.begin() + buffer.size();
-  for (uintptr_t at = buffer.begin(); at < end; at += buffer.cell_bytes())
-    if (buffer.written_by_launch(at)) return true;
-  return false;
-}
-
 // Bytes that it wrote are initialised for the next launch.
 void note_written_bytes(const Region& region) {
   if (region.allocation == nullptr || region.allocation->wholly_written()) return;
@@ -238,8 +231,6 @@ void CheckedMemory::note_told(const Region& region) {
 void CheckedMemory::kernel_has_written() {
   for (const Region& region : regions_) {
     note_written_bytes(region);
-    if (region.allocation != nullptr && region.allocation->kind == MemoryKind::managed)
-      region.allocation->just_written = is_written_by_launch(*region.buffer);
     if (region.buffer != nullptr && region.buffer->space() == engine::Space::global)
       fresh_memory.note_launch(*region.buffer);
   }
@@ -248,8 +239,23 @@ void CheckedMemory::kernel_has_written() {
 std::vector<engine::Touched> CheckedMemory::touched() const {
   std::vector<engine::Touched> all;
   for (const Region& region : regions_)
-    if (region.buffer != nullptr && region.buffer->space() == engine::Space::global) region.buffer->add_touched(all);
+    if (region.buffer != nullptr && region.buffer->space() == engine::Space::global)
+      region.buffer->for_touched([&](const engine::Touched& touched) { all.push_back(touched); });
   return all;
+}
+
+Accesses CheckedMemory::accesses(bool all) const {
+  Accesses accesses;
+  for (const Region& region : regions_) {
+    const bool of_host = region.allocation != nullptr && region.allocation->is_accessible_to_host();
+    if (region.buffer == nullptr || (!all && !of_host)) continue;
+    const size_t before = accesses.size();
+    region.buffer->for_touched([&](const engine::Touched& touched) { accesses.add(touched.bytes, touched.cell); });
+    if (accesses.size() == before) continue;
+    if (of_host) current_operation()->reaches_host = true;
+    if (region.allocation == nullptr) note_variable(region.begin, region.end, region.array);
+  }
+  return accesses;
 }
 
 void CheckedMemory::add_to(engine::WriteLog& writes, bool counts) const {

@@ -17,6 +17,7 @@
 #include "device_memory.h"
 #include "module.h"
 #include "slots.h"
+#include "stream_accesses.h"
 
 namespace trifold::cpu {
 
@@ -62,6 +63,8 @@ class CheckedMemory {
   void kernel_has_written();
   // What the launch accessed in global memory.
   std::vector<engine::Touched> touched() const;
+  // The same, and in constant memory, by lines; all: not only in memory that the host may access, too.
+  Accesses accesses(bool all) const;
   // Adds what the launch wrote to global memory.
   void add_to(engine::WriteLog& writes, bool counts) const;
 

@@ -21,6 +21,7 @@
 #include "program_report.h"
 #include "report.h"
 #include "sites.h"
+#include "stream_accesses.h"
 
 namespace trifold::cpu {
 namespace {
@@ -166,7 +167,7 @@ Error launch_program(const Kernel& kernel, void (*run)(const Kernel& kernel), Li
   }
   const OpenMemory open;
   const Error error = run_in_schedules(kernel, run, line);
-  begin_flight("the kernel " + std::string(kernel.name) + ", launched at " + place(line));
+  keep_kernel(kernel.name, line);
   if (error != Error::launch_failure && error != Error::assertion) return set_error(error);
   if (program_options().keep_going) {
     forgive_outputs(kernel);
@@ -245,14 +246,17 @@ Error last_error(bool forget) {
   return forget ? latest.exchange(Error::success) : latest.load();
 }
 
+Error device_error() {
+  return lost;
+}
+
 Error synchronise() {
-  forget_earlier_grid();
-  end_flight();
+  host_waits_for_all();
   return lost;
 }
 
 void reset_device() {
-  end_flight();
+  host_waits_for_all();
   lost = Error::success;
   latest = Error::success;
 }

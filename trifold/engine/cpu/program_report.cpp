@@ -8,15 +8,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
+#include "arenas.h"
 #include "device_memory.h"
 #include "front.h"
 #include "report.h"
 #include "settings.h"
 #include "sites.h"
+#include "stream_accesses.h"
 
 namespace trifold::cpu {
 namespace {
@@ -68,11 +71,20 @@ const char* instruction(const void* context) {
 #endif
 }
 
-const char* access_verb(const void* context) {
+// Whether the access that faulted is a write, where the processor tells; else false.
+bool is_write(const void* context) {
 #ifdef __x86_64__
   // error code of the page fault
-  const bool write = (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2) != 0;
-  return write ? " writes " : " reads ";
+  return (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2) != 0;
+#else
+  static_cast<void>(context);
+  return false;
+#endif
+}
+
+const char* access_verb(const void* context) {
+#ifdef __x86_64__
+  return is_write(context) ? " writes " : " reads ";
 #else
   static_cast<void>(context);
   return " touches ";
@@ -80,7 +92,7 @@ const char* access_verb(const void* context) {
 }
 
 // The innermost line in the program's own sources.
-std::string crash_line(const void* context) {
+engine::Location crash_location(const void* context) {
   void* frames[64];
   const int count = backtrace(frames, 64);
   for (int i = 0; i < count; ++i) {
@@ -88,20 +100,61 @@ std::string crash_line(const void* context) {
     // Look up a call by an address before its return address, but the instruction that crashed by its own.
     const char* const behind = static_cast<char*>(frames[i]) + (frames[i] == instruction(context) ? 1 : 0);
     const engine::Location location = location_of(site_of_address(behind));
-    if (location.line != 0) return engine::where(location);
+    if (location.line != 0) return location;
   }
-  return "an unknown line";
+  return {};
 }
 
-// Whether the host touches managed memory that a kernel may still be writing. It is reported, and the program goes on.
-bool told_of_flight(uintptr_t address, const void* context) {
+std::string crash_line(const void* context) {
+  const engine::Location location = crash_location(context);
+  return location.line == 0 ? "an unknown line" : engine::where(location);
+}
+
+// Pages that are open for the one instruction of the host's code that this OS thread executes now.
+thread_local std::array<uintptr_t, 4> opened;
+thread_local size_t opened_count = 0;
+
+// After so many instructions on pages of which operations use other bytes, such a page stays open until the next
+// operation: each of them takes two signals.
+constexpr int most_steps = 10000;
+int steps = 0;
+
+// Lets the instruction that faulted access the page, and no other one, where the processor can stop after it.
+void step_over(uintptr_t address, void* context) {
+  open_page(address);
+#ifdef __x86_64__
+  constexpr greg_t trap_flag = 0x100;
+  if (opened_count == opened.size() || steps == most_steps) return;
+  ++steps;
+  opened[opened_count++] = address;
+  static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL] |= trap_flag;
+#else
+  static_cast<void>(context);
+#endif
+}
+
+void on_step(int signal, siginfo_t*, void* context) {
+  if (opened_count == 0) {
+    ::signal(signal, SIG_DFL);
+    raise(signal);
+    return;
+  }
+#ifdef __x86_64__
+  static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL] &= ~greg_t{0x100};
+#else
+  static_cast<void>(context);
+#endif
+  while (opened_count > 0) close_page(opened[--opened_count]);
+}
+
+// Whether the host touches a page that operations may still access. If it touches the same byte, that is reported. The
+// program goes on.
+bool may_go_on(uintptr_t address, void* context) {
   const Allocation* const touched = allocation_near(address);
-  if (touched == nullptr || touched->writer.empty() || address < touched->begin || address >= touched->end())
-    return false;
-  problem(std::string("the program's host code") + access_verb(context) + "byte " +
-          std::to_string(address - touched->begin) + " of " + touched->description() + ", at " + crash_line(context) +
-          ", while " + touched->writer + ", may still be writing it: call cudaDeviceSynchronize() before");
-  end_flight();
+  if (touched == nullptr || !touched->live || !touched->is_in_flight()) return false;
+  if (address < touched->begin || address >= touched->begin + whole_pages(touched->bytes)) return false;
+  note_host_access(address, is_write(context), [&] { return crash_location(context); });
+  step_over(address, context);
   return true;
 }
 
@@ -110,7 +163,7 @@ bool told_of_flight(uintptr_t address, const void* context) {
 void on_crash(int signal, siginfo_t* info, void* context) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   const bool in_kernel = turn != nullptr && turn->front != nullptr && turn->front->running != nullptr;
-  if (signal != SIGFPE && !in_kernel && told_of_flight(address, context)) return;
+  if (signal != SIGFPE && !in_kernel && may_go_on(address, context)) return;
   struct sigaction usual{};
   usual.sa_handler = SIG_DFL;
   sigaction(signal, &usual, nullptr);
@@ -139,6 +192,8 @@ void catch_crashes() {
   action.sa_sigaction = on_crash;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE}) sigaction(signal, &action, nullptr);
+  action.sa_sigaction = on_step;
+  sigaction(SIGTRAP, &action, nullptr);
   void* frame = nullptr;
   backtrace(&frame, 1);  // its first call loads a library
 }

@@ -5,6 +5,7 @@
 
 #include <trifold/cpu/program.h>
 #include <trifold/cpu/runtime_types.h>
+#include <trifold/cpu/streams.h>
 
 #include <cstddef>
 
@@ -145,6 +146,15 @@ inline bool is_captured(cudaStream_t stream) {
   return is_own(stream) && is_captured(static_cast<const void*>(stream)) != Captured::no;
 }
 
+// The stream's address for libtrifold_cpu, which orders its work (streams.h).
+inline const void* stream_address(cudaStream_t stream) {
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+  if (stream == nullptr) return default_stream_of_thread();
+#endif
+  if (stream == cudaStreamPerThread) return default_stream_of_thread();
+  return stream == cudaStreamLegacy ? nullptr : stream;
+}
+
 // For a call that must not be made while streams are captured: invalidates the captures.
 inline cudaError_t spoil_captures(const char* why, cudaError_t error, Line line) {
   invalidate_captures();
@@ -167,7 +177,15 @@ cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Line line, cons
   if (!is_own(stream) && captures_block_default_stream())
     return spoil_captures("work for the default stream, which waits for all other streams, while one is captured",
                           cudaErrorStreamCaptureImplicit, line);
+  const StreamOperation operation(stream_address(stream), line);
   return static_cast<cudaError_t>(run());
+}
+// The same for a copy or a memset that is not asynchronous.
+template <class Run>
+cudaError_t execute(cudaGraphNodeType type, Line line, const Run& run) {
+  const cudaError_t error = enqueue(nullptr, type, line, run);
+  wait_for_copy();
+  return error;
 }
 
 }  // namespace trifold::cpu

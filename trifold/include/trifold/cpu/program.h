@@ -97,7 +97,9 @@ Error set_error(Error error);
 Error last_error(bool forget);
 // Resets the device to its initial state.
 void reset_device();
-// Waits for all launches; as in CUDA, it returns the error of a failed launch.
+// The error of a launch that failed, which every later call returns.
+Error device_error();
+// The host waits for all streams; returns device_error().
 Error synchronise();
 
 }  // namespace trifold::cpu

@@ -1,5 +1,6 @@
 // CUDA's runtime API for ordinary programs compiled by g++: one device, whose memory libtrifold_cpu separates from the
-// host's, and on which all work has ended when a call returns. (CUDA Runtime API, reference manual.)
+// host's, and on which all work has ended when a call returns; what CUDA leaves unordered is reported (streams.h).
+// (CUDA Runtime API, reference manual.)
 #pragma once
 
 #include <trifold/cpu/captures.h>
@@ -74,19 +75,19 @@ inline cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 
 namespace trifold::cpu {
 
-// For all copies, in a stream or not, since earlier launches have ended.
+// For all copies, in a stream or not.
 inline cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, const Rectangle& shape, cudaMemcpyKind kind,
                              Line line) {
-  if (const Error error = synchronise(); error != Error::success) return to_cuda(error);
+  if (const Error error = device_error(); error != Error::success) return to_cuda(error);
   return to_cuda(copy(to, to_pitch, from, shape, static_cast<Direction>(kind), line));
 }
 inline cudaError_t fill_rows(void* pointer, int value, const Rectangle& shape, Line line) {
-  if (const Error error = synchronise(); error != Error::success) return to_cuda(error);
+  if (const Error error = device_error(); error != Error::success) return to_cuda(error);
   return to_cuda(fill(pointer, value, shape, line));
 }
 template <class T>
 cudaError_t copy_variable(const T& symbol, size_t offset, void* other, size_t bytes, bool to_variable, Line line) {
-  if (const Error error = synchronise(); error != Error::success) return to_cuda(error);
+  if (const Error error = device_error(); error != Error::success) return to_cuda(error);
   void* const variable = const_cast<void*>(static_cast<const volatile void*>(&symbol));
   return to_cuda(copy_symbol(variable, sizeof symbol, offset, other, bytes, to_variable, line));
 }
@@ -96,7 +97,9 @@ cudaError_t copy_variable(const T& symbol, size_t offset, void* other, size_t by
 inline cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                                 size_t height, cudaMemcpyKind kind, trifold::cpu::Line line = {}) {
   if (const cudaError_t error = trifold::cpu::require_no_capture(line); error != cudaSuccess) return error;
-  return trifold::cpu::copy_rows(to, to_pitch, from, {from_pitch, width, height}, kind, line);
+  return trifold::cpu::execute(cudaGraphNodeTypeMemcpy, line, [=] {
+    return trifold::cpu::copy_rows(to, to_pitch, from, {from_pitch, width, height}, kind, line);
+  });
 }
 inline cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                                      size_t height, cudaMemcpyKind kind, cudaStream_t stream = nullptr,
@@ -120,7 +123,8 @@ inline cudaError_t cudaMemset2DAsync(void* pointer, size_t pitch, int value, siz
 }
 inline cudaError_t cudaMemset2D(void* pointer, size_t pitch, int value, size_t width, size_t height,
                                 trifold::cpu::Line line = {}) {
-  return cudaMemset2DAsync(pointer, pitch, value, width, height, nullptr, line);
+  return trifold::cpu::execute(cudaGraphNodeTypeMemset, line,
+                               [=] { return trifold::cpu::fill_rows(pointer, value, {pitch, width, height}, line); });
 }
 inline cudaError_t cudaMemset(void* pointer, int value, size_t bytes, trifold::cpu::Line line = {}) {
   return cudaMemset2D(pointer, bytes, value, bytes, 1, line);
@@ -150,13 +154,17 @@ template <class T>
 cudaError_t cudaMemcpyToSymbol(const T& symbol, const void* from, size_t bytes, size_t offset = 0,
                                cudaMemcpyKind kind = cudaMemcpyHostToDevice, trifold::cpu::Line line = {}) {
   if (const cudaError_t error = trifold::cpu::require_no_capture(line); error != cudaSuccess) return error;
-  return cudaMemcpyToSymbolAsync(symbol, from, bytes, offset, kind, nullptr, line);
+  const cudaError_t error = cudaMemcpyToSymbolAsync(symbol, from, bytes, offset, kind, nullptr, line);
+  trifold::cpu::wait_for_copy();
+  return error;
 }
 template <class T>
 cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, size_t bytes, size_t offset = 0,
                                  cudaMemcpyKind kind = cudaMemcpyDeviceToHost, trifold::cpu::Line line = {}) {
   if (const cudaError_t error = trifold::cpu::require_no_capture(line); error != cudaSuccess) return error;
-  return cudaMemcpyFromSymbolAsync(to, symbol, bytes, offset, kind, nullptr, line);
+  const cudaError_t error = cudaMemcpyFromSymbolAsync(to, symbol, bytes, offset, kind, nullptr, line);
+  trifold::cpu::wait_for_copy();
+  return error;
 }
 template <class T>
 cudaError_t cudaGetSymbolAddress(void** address, const T& symbol) {

@@ -4,16 +4,18 @@
 
 #include <trifold/cpu/runtime_api.h>
 
-inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags, trifold::cpu::Line line = {}) {
   *stream = new CUstream_st;
   (*stream)->blocking = (flags & cudaStreamNonBlocking) == 0;
+  trifold::cpu::note_stream(*stream, (*stream)->blocking, line);
   return cudaSuccess;
 }
-inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
+inline cudaError_t cudaStreamCreate(cudaStream_t* stream, trifold::cpu::Line line = {}) {
+  return cudaStreamCreateWithFlags(stream, cudaStreamDefault, line);
 }
-inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
-  return cudaStreamCreateWithFlags(stream, flags);
+inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int,
+                                                trifold::cpu::Line line = {}) {
+  return cudaStreamCreateWithFlags(stream, flags, line);
 }
 inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   *least = *greatest = 0;  // there is only one
@@ -31,6 +33,7 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   using namespace trifold::cpu;
   if (!is_own(stream)) return check(false);
   forget_captured(stream);
+  forget_stream(stream);
   delete stream;
   return cudaSuccess;
 }
@@ -38,45 +41,46 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t stream, trifold::cpu::Line
   using namespace trifold::cpu;
   if (is_captured(stream))
     return spoil_captures("a stream is waited for while it is captured", cudaErrorStreamCaptureUnsupported, line);
-  return to_cuda(synchronise());
+  return to_cuda(wait_for_stream(stream_address(stream)));
 }
 inline cudaError_t cudaStreamQuery(cudaStream_t stream, trifold::cpu::Line line = {}) {
   return cudaStreamSynchronize(stream, line);
 }
-// Earlier operations of the stream have ended.
 inline cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned,
                                          trifold::cpu::Line line = {}) {
   using namespace trifold::cpu;
   if (is_captured(stream))
     return spoil_captures("cudaStreamAddCallback in a stream that is captured (cudaLaunchHostFunc is allowed)",
                           cudaErrorStreamCaptureUnsupported, line);
-  callback(stream, to_cuda(synchronise()), data);
+  const StreamOperation operation(stream_address(stream), line);
+  callback(stream, to_cuda(device_error()), data);
   return cudaSuccess;
 }
 inline cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data,
                                       trifold::cpu::Line line = {}) {
   return trifold::cpu::enqueue(stream, cudaGraphNodeTypeHost, line, [=] {
-    trifold::cpu::synchronise();  // earlier operations of the stream have ended
     function(data);
     return cudaSuccess;
   });
 }
 
-// Stream-ordered memory: allocated and freed at once.
+// Stream-ordered memory: allocated and freed at once, as an operation of the stream.
 template <class T>
 cudaError_t cudaMallocAsync(T** pointer, size_t bytes, cudaStream_t stream, trifold::cpu::Line line = {}) {
   using namespace trifold::cpu;
   if (is_captured(stream))
     return spoil_captures("cudaMallocAsync in a stream that is captured is not there on the CPU: allocate before",
                           cudaErrorNotSupported, line);
-  return to_cuda(allocate(reinterpret_cast<void**>(pointer), bytes, MemoryKind::device, line));
+  const StreamOperation operation(stream_address(stream), line);
+  return to_cuda(allocate_in_stream(reinterpret_cast<void**>(pointer), bytes, line));
 }
 inline cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream, trifold::cpu::Line line = {}) {
   using namespace trifold::cpu;
   if (is_captured(stream))
     return spoil_captures("cudaFreeAsync in a stream that is captured is not there on the CPU: free after the launch",
                           cudaErrorNotSupported, line);
-  return cudaFree(pointer, line);
+  const StreamOperation operation(stream_address(stream), line);
+  return to_cuda(release_in_stream(pointer, line));
 }
 
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -88,17 +92,21 @@ inline cudaError_t cudaEventCreate(cudaEvent_t* event, unsigned flags = cudaEven
 }
 inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
   trifold::cpu::forget_captured(event);
+  trifold::cpu::forget_event(event);
   delete event;
   return cudaSuccess;
 }
-inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr) {
-  if (event == nullptr) return trifold::cpu::check(false);
-  trifold::cpu::record_event(event, stream);
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr, trifold::cpu::Line line = {}) {
+  using namespace trifold::cpu;
+  if (event == nullptr) return check(false);
+  record_event(event, stream);
+  if (!is_captured(stream)) note_recorded(event, stream_address(stream), line);
   event->recorded = std::chrono::steady_clock::now();
   return cudaSuccess;
 }
-inline cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream = nullptr, unsigned = 0) {
-  return cudaEventRecord(event, stream);
+inline cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream = nullptr, unsigned = 0,
+                                            trifold::cpu::Line line = {}) {
+  return cudaEventRecord(event, stream, line);
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned = 0,
                                        trifold::cpu::Line line = {}) {
@@ -116,6 +124,7 @@ inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
       return spoil_captures("a stream that is captured waits for an event of another capture",
                             cudaErrorStreamCaptureMerge, line);
   }
+  if (!is_captured(stream)) note_awaited(stream_address(stream), event, line);
   return cudaSuccess;
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event, trifold::cpu::Line line = {}) {
@@ -124,7 +133,7 @@ inline cudaError_t cudaEventSynchronize(cudaEvent_t event, trifold::cpu::Line li
   if (was_captured(event))
     return spoil_captures("an event that was recorded in a capture is waited for on the host", cudaErrorCapturedEvent,
                           line);
-  return to_cuda(synchronise());
+  return to_cuda(wait_for_event(event));
 }
 inline cudaError_t cudaEventQuery(cudaEvent_t event, trifold::cpu::Line line = {}) {
   return cudaEventSynchronize(event, line);

@@ -106,7 +106,9 @@ inline cudaError_t cudaMemset3DAsync(cudaPitchedPtr memory, int value, cudaExten
   });
 }
 inline cudaError_t cudaMemset3D(cudaPitchedPtr memory, int value, cudaExtent extent, trifold::cpu::Line line = {}) {
-  return cudaMemset3DAsync(memory, value, extent, nullptr, line);
+  const cudaError_t error = cudaMemset3DAsync(memory, value, extent, nullptr, line);
+  trifold::cpu::wait_for_copy();
+  return error;
 }
 inline cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* copied, cudaStream_t stream = nullptr,
                                      trifold::cpu::Line line = {}) {
@@ -115,7 +117,9 @@ inline cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* copied, cudaStream
 }
 inline cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* copied, trifold::cpu::Line line = {}) {
   if (const cudaError_t error = trifold::cpu::require_no_capture(line); error != cudaSuccess) return error;
-  return cudaMemcpy3DAsync(copied, nullptr, line);
+  const cudaError_t error = cudaMemcpy3DAsync(copied, nullptr, line);
+  trifold::cpu::wait_for_copy();
+  return error;
 }
 
 // ---------------------------------------------------------------------------------------------------- pools
