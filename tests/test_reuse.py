@@ -167,3 +167,30 @@ def test_an_operator_that_writes_over_an_argument_refuses_gradients(op: Operator
 def test_nothing_is_a_last_use_outside_of_a_backward_pass() -> None:
     with torch.no_grad():
         assert not is_last_use(torch.ones(3), torch.ones(()))
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_torch_counts_what_an_operator_writes(direct: bool) -> None:
+    """A gradient that needs the old numbers raises, as after torch's own in-place operators."""
+    namespace = f"trifold_test_reuse_{next(_numbers)}"
+    registry = torch.library.Library(namespace, "DEF")
+    bind(namespace, Library(namespace, registry))
+
+    def register(op: Operators) -> None:
+        op.define("fill(Tensor(a!) to, Tensor(b!)[] others, float value) -> ()", fake=lambda to, others, value: None)
+
+    def fill(to: Tensor, others: list[Tensor], value: float) -> None:
+        for tensor in (to, *others):
+            tensor.numpy()[...] = value  # as a kernel writes: unknown to torch
+
+    op = wire(namespace, register, direct=direct)
+    registry.impl("fill", fill, "CPU")
+    x, table, other = _numbers_of(), torch.ones(3), torch.ones(2)
+    product = x * table
+    op.fill(table, others=[other], value=2.0)
+    assert (table._version, other._version) == (1, 1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+    with torch.inference_mode():  # its tensors have no count
+        op.fill(torch.ones(3), [], 2.0)
+    registry._destroy()

@@ -253,7 +253,7 @@ CROSS_ENTROPY = (
         edits=edits("port", ("alone and is_last_use(residual, grad_loss):", "alone and not torch.is_grad_enabled():")),
         row="repeatable",
         implementation="prototype",
-        message="the second backward of one graph",
+        message="modified by an inplace operation",
     ),
     Wrong(
         name="an operator that writes in place does not say so",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from .schema import Schema, is_tensor_list
@@ -139,6 +140,29 @@ def without_gradient(schema: Schema) -> Gradient:
 def refuse_writing(schema: Schema) -> None:
     """Raises ``RuntimeError``: a gradient was requested of an operator that overwrites an argument."""
     raise RuntimeError(f"{schema.name} writes over an argument and has no gradient; call it under torch.no_grad()")
+
+
+def counting_writes(call: Callable[..., Any], schema: Schema) -> Callable[..., Any]:
+    """``call``, which writes into arguments, such that torch counts each write as an in-place change.
+
+    A kernel writes to memory, and torch would not know: a gradient that needs the old numbers would silently be wrong,
+    instead of raising an error.
+    """
+    written = [(position, schema.arguments[position][1]) for position in schema.written]
+
+    @functools.wraps(call)
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        results = call(*args, **kwargs)
+        if torch.compiler.is_dynamo_compiling():  # what is compiled returns the new numbers, and copies them
+            return results
+        for position, name in written:
+            value = args[position] if position < len(args) else kwargs.get(name)
+            for one in value if isinstance(value, list | tuple) else (value,):
+                if isinstance(one, Tensor) and not one.is_inference():
+                    torch.autograd.graph.increment_version(one)
+        return results
+
+    return counted
 
 
 def keep(ctx: Any, saved: tuple[Any, ...]) -> None:

@@ -28,7 +28,7 @@ from typing import Any
 import torch
 
 from . import public
-from .saving import Declared, Gradient, Saving, without_gradient
+from .saving import Declared, Gradient, Saving, counting_writes, without_gradient
 from .schema import Schema
 
 
@@ -171,7 +171,8 @@ class Operators:
             connect = direct.connect
         for name, schema in self.schemas.items():
             gradient = self._gradients.get(name) or without_gradient(schema)
-            setattr(self, name, connect(self.library.registry, schema, self.overload(name), gradient))
+            call = connect(self.library.registry, schema, self.overload(name), gradient)
+            setattr(self, name, counting_writes(call, schema) if schema.written else call)
 
 
 def _overload(library: Library, name: str) -> torch._ops.OpOverload[..., Any]:
