@@ -98,6 +98,30 @@ def test_sorted_indices_need_their_dimension_in_place(layout: Any, dim: int, kep
     assert torch.equal(indices, indices.sort(-1).values)
 
 
+@pytest.mark.parametrize("layout", ["contiguous", "sliced", "padded"])
+def test_offsets_go_from_0_to_the_end(layout: Any) -> None:
+    offsets = IndexCase((3, 5), 9, layout=layout, order="offsets").make()
+    assert offsets[:, 0].tolist() == [0] * 3
+    assert offsets[:, -1].tolist() == [8] * 3
+    assert torch.equal(offsets, offsets.sort(-1).values)
+    assert IndexCase((1,), 1, order="offsets").make().tolist() == [0]
+    with pytest.raises(ValueError, match="1 offsets cannot go from 0 to 8"):
+        IndexCase((1,), 9, order="offsets")
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_nan_has_both_signs(dtype: torch.dtype) -> None:
+    numbers = TensorCase((9, 30), dtype, fill="special").make()
+    assert set(numbers[numbers.isnan()].signbit().tolist()) == {False, True}
+    few = next(
+        case
+        for seed in range(40)
+        if (case := TensorCase((8,), dtype, fill="lone", seed=seed))
+        and bool((case.make().isnan() & case.make().signbit()).any())
+    )
+    assert "TensorCase" in few.code  # a literal in bfloat16 would lose the sign
+
+
 @pytest.mark.parametrize("wrong", [{"offset": -1}, {"dim": 2}, {"dim": -1}], ids=str)
 def test_a_place_that_there_is_not_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):

@@ -220,7 +220,9 @@ class IndexCase:
         seed: of the values.
         offset, dim: as for :class:`TensorCase`.
         dtype: of integers.
-        order: along the last dimension: ``any``; ``sorted``, the least one first; ``permutation``, no index twice.
+        order: along the last dimension: ``any``; ``sorted``, the least one first; ``offsets``, sorted from 0 to
+            ``below - 1``, which is where the parts of a ragged tensor of as many rows begin and end; ``permutation``,
+            no index twice.
     """
 
     shape: tuple[int, ...]
@@ -231,7 +233,7 @@ class IndexCase:
     offset: int = 1
     dim: int = 0
     dtype: torch.dtype = torch.int64
-    order: Literal["any", "sorted", "permutation"] = "any"
+    order: Literal["any", "sorted", "offsets", "permutation"] = "any"
 
     def __post_init__(self) -> None:
         base = self._place.base  # raises if offset or dim is invalid
@@ -245,6 +247,8 @@ class IndexCase:
             raise ValueError(f"layout={self.layout!r} does not keep the order along the last dimension")
         if self.order == "permutation" and base and base[-1] > self.below:
             raise ValueError(f"{base[-1]} indices in a row of memory cannot differ below {self.below}")
+        if self.order == "offsets" and self.shape and self.shape[-1] < 2 and self.below > 1:
+            raise ValueError(f"{self.shape[-1]} offsets cannot go from 0 to {self.below - 1}")
 
     def make(self, device: str = "cpu") -> Tensor:
         return _made(self._base, None, self._place, device)
@@ -271,8 +275,11 @@ class IndexCase:
             rows = [torch.randperm(self.below, generator=generator)[: shape[-1]] for _ in range(count)]
             return (torch.stack(rows) if rows else torch.empty(0)).reshape(shape).to(self.dtype)
         indices = torch.randint(max(1, self.below), shape, generator=generator)
-        if self.order == "sorted" and shape:
+        if self.order in ("sorted", "offsets") and shape:
             indices = indices.sort(-1).values
+        if self.order == "offsets" and shape:
+            offsets = self._place.view(indices)
+            offsets[..., :1], offsets[..., -1:] = 0, self.below - 1
         if self.instead is not None:
             indices = torch.where(torch.rand(shape, generator=generator) < 1 / 3, self.instead, indices)
         return indices.to(self.dtype)
