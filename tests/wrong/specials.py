@@ -60,6 +60,25 @@ MANY_NUMBERS = (
 
 NAN_AND_INF = (
     Wrong(
+        name="a nan with its sign bit set is the least number",
+        why="bits are compared as integers, as a radix sort does; on x86, inf - inf has such bits",
+        op="argmax",
+        edits=edits(
+            "prototype",
+            (
+                "    return b == b and not (a <= b)  # also true if a is nan\n",
+                "    if a != a or b != b:\n"
+                "        rank_a = math.copysign(1.0, a) if a != a else 0.0\n"
+                "        rank_b = math.copysign(1.0, b) if b != b else 0.0\n"
+                "        return rank_a > rank_b\n"
+                "    return a > b\n",
+            ),
+        ),
+        row="values",
+        implementation="prototype",
+        message="exact is nan",
+    ),
+    Wrong(
         name="fmax swallows nan",
         why="the argument is clamped to where exp neither overflows nor underflows; fmax(nan, a) is a",
         op="sigmoid",

@@ -155,15 +155,16 @@ class TensorCase:
             (dimension ``dim`` is cut from one that is ``offset`` longer in front: the dimensions before it and after it
             cannot be taken for one); ``padded`` (the same of the last dimension: rows are contiguous, lie apart, and
             begin at odd places).
-        fill: ``exact`` small integers; ``normal``; ``wide`` (magnitudes from 2^-8 to 2^8, evenly by exponent: the
-            tails of a function that normal numbers do not reach); ``zero`` (+0 and -0); ``special`` (one half normal
-            numbers, the other what :func:`special_numbers` lists); ``squarable`` (likewise, without the largest number,
-            whose square overflows, as does its difference from the smallest one); ``huge``, ``tiny`` and ``subnormal``
-            (within the top, the bottom and below the range of the dtype); ``range`` (finite, evenly by exponent over
-            the whole range of the dtype, subnormal numbers included); ``masked`` (normal numbers, -inf in one place of
-            four); ``lone`` (normal numbers, and in each row, which is the last dimension, one that is nan, inf or -inf,
-            in the first, the middle or the last column: row r plus ``seed`` chooses which, and where); ``peak``
-            (normal numbers, and in each row one that is 16: in the last, the first or the middle column, in turn).
+        fill: ``exact`` small integers; ``normal``; ``wide`` (magnitudes from 2^-8 to 2^8, evenly by exponent: the tails
+            of a function that normal numbers do not reach); ``zero`` (+0 and -0); ``special`` (one half normal numbers,
+            the other what :func:`special_numbers` lists, nan of both signs); ``squarable`` (likewise, without the
+            largest number, whose square overflows, as does its difference from the smallest one); ``huge``, ``tiny``
+            and ``subnormal`` (within the top, the bottom and below the range of the dtype); ``range`` (finite, evenly
+            by exponent over the whole range of the dtype, subnormal numbers included); ``masked`` (normal numbers, -inf
+            in one place of four); ``lone`` (normal numbers, and in each row, which is the last dimension, one that is
+            nan, inf or -inf, in the first, the middle or the last column: row r plus ``seed`` chooses which, and
+            where); ``peak`` (normal numbers, and in each row one that is 16: in the last, the first or the middle
+            column, in turn).
             Complex numbers have two such parts. Integers: ``exact`` from -4 to 4; ``normal`` up to ±100; ``special``
             (half of them the ends of the dtype's range, 0 and ±1); ``huge``, ``wide`` and ``range`` of the whole range;
             ``zero``.
@@ -348,8 +349,9 @@ def _made(base: Tensor, room: Tensor | None, place: _Place, device: str) -> Tens
 
 
 def _code(base: Tensor, room: Tensor | None, place: _Place, device: str) -> str:
-    """An expression in plain torch for what :func:`_made` makes; empty where that has many elements."""
-    if base.numel() > _LITERAL_SIZE:
+    """An expression in plain torch for what :func:`_made` makes; empty where that has many elements, or a nan with a
+    sign, which a conversion to bfloat16 loses."""
+    if base.numel() > _LITERAL_SIZE or (base.is_floating_point() and bool((base.isnan() & base.signbit()).any())):
         return ""
     values = base.flatten().tolist()
     more = [] if room is None else room.tolist()

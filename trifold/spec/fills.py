@@ -126,7 +126,20 @@ def _floating(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int,
             values = torch.where(unit() < 0.25, float("-inf"), normal())
         case _:
             values = normal()
-    return values.to(dtype)
+    return _with_both_nans(values.to(dtype), seed) if fill in ("special", "squarable", "lone") else values.to(dtype)
+
+
+def _with_both_nans(values: Tensor, seed: int) -> Tensor:
+    """Every other nan has its sign bit set, as inf - inf has on x86: a kernel that compares bits orders it below all
+    numbers."""
+    same_size = {2: torch.int16, 4: torch.int32, 8: torch.int64}.get(values.dtype.itemsize)
+    if same_size is not None:
+        bits = values.view(same_size).view(-1)
+        places = values.flatten().isnan().nonzero().flatten()
+        info = torch.iinfo(same_size)
+        bits[places] &= info.max  # a conversion to bfloat16 may set it
+        bits[places[seed % 2 :: 2]] |= info.min
+    return values
 
 
 def _with_lone_specials(values: Tensor, seed: int) -> Tensor:
