@@ -53,6 +53,23 @@ REGISTRATION = (
         implementation="prototype",
     ),
     Wrong(
+        name="the fake has no device",
+        why="torch.empty without device= is on the CPU, where everything was tried; torch.compile on a GPU fails",
+        op="softmax",
+        edits=edits(
+            "port",
+            ("from torch import Tensor\n", "import torch\nfrom torch import Tensor\n"),
+            ('softmax(Tensor x) -> Tensor", fake=row_output', 'softmax(Tensor x) -> Tensor", fake=_fake'),
+            (
+                "def _backward_of_backward(",
+                "def _fake(x):\n    return torch.empty(x.shape, dtype=x.dtype)\n\n\ndef _backward_of_backward(",
+            ),
+        ),
+        row="fake",
+        implementation="prototype",
+        message="device=x.device",
+    ),
+    Wrong(
         name="the fake of an operator that few calls reach has another shape",
         why="the last small call, which reaches the other operators, does not reach it",
         op="sigmoid",

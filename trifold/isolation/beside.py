@@ -253,6 +253,14 @@ def run_operators_on_fakes(op: Implementation, args: Arguments, kwargs: dict[str
     return {"operators": beside.forms}, ()
 
 
+class _OtherDefaultDevice(FakeTensorMode):
+    """Runs fakes with another default device. A context around the call would end at the call of the operator."""
+
+    def __torch_dispatch__(self, *args: Any, **kwargs: Any) -> Any:
+        with torch.device("meta"):
+            return super().__torch_dispatch__(*args, **kwargs)
+
+
 class _FakeBeside(TorchDispatchMode):
     """Also runs each operator of a namespace on fake tensors."""
 
@@ -268,11 +276,23 @@ class _FakeBeside(TorchDispatchMode):
             self.forms.append(
                 {
                     "operator": func.name(),
+                    "elsewhere": self._is_elsewhere(func, args, kwargs or {}, fakes),
                     "fake": [form_of(made) for made in fakes if isinstance(made, Tensor)],
                     "real": [form_of(made) for made in _results(result) if isinstance(made, Tensor)],
                 }
             )
         return result
+
+    def _is_elsewhere(self, func: Any, args: Any, kwargs: Any, fakes: list[Any]) -> bool:
+        """Whether the fake of an operator, at its first call, leaves the device of a result to torch's default: that is
+        right only on a CPU."""
+        if any(form["operator"] == func.name() for form in self.forms):
+            return False
+        with contextlib.suppress(Exception):
+            again = _on_fakes(func, args, kwargs, _OtherDefaultDevice())
+            pairs = zip(fakes, again, strict=True)
+            return any(isinstance(one, Tensor) and one.device != other.device for one, other in pairs)
+        return False
 
 
 # -------------------------------------------------------------------------------------------------------- kernels

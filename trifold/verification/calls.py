@@ -22,6 +22,9 @@ from trifold.spec.case import AnyCase
 FEW = 2048  # elements; of larger calls, checks of accesses make fewer
 FEW_SIMULATED = 256  # the same in the simulator, which takes milliseconds for as many
 
+# Small drawn calls, for their dtypes and layouts, which several checks share.
+FORMS, FORMS_LIMITS, FORMS_SALT = 24, Limits(elements=64), 3000
+
 # Fills whose numbers neither overflow nor vanish. At others, gradients are compared only where the reference is finite.
 ORDINARY = ("exact", "normal", "zero", "tiny")
 

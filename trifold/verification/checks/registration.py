@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from trifold.spec import Call, Limits
-from trifold.verification.calls import is_ordinary
+from trifold.verification.calls import FORMS, FORMS_LIMITS, FORMS_SALT, is_ordinary
 from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks.differentiation import (
     Differentiated,
@@ -32,7 +32,6 @@ from trifold.verification.seeding import seed
 from trifold.verification.tolerance import form_mismatch, same_bits
 
 _FAKE_CALLS = 80
-_FORMS = 24  # drawn calls, for their dtypes and layouts
 _SHAPES = 24  # drawn calls, to find another shape
 
 
@@ -83,6 +82,12 @@ def fake(cell: Cell) -> None:
         cell.begin(call)
         answer, _ = cell.process.beside("operators_on_fakes", *_with_gradients(cell, call))
         for of_one in answer["operators"]:
+            if of_one["elsewhere"]:
+                raise CheckFailed(
+                    f"{of_one['operator']}() under FakeTensorMode: a result is on torch's default device instead of "
+                    "the arguments' device: make it with x.new_empty(...), or with device=x.device",
+                    call,
+                )
             for made, real in itertools.zip_longest(of_one["fake"], of_one["real"]):
                 wrong = form_mismatch(_of_form(made), _of_form(real), "the real one") if made and real else "missing"
                 if wrong:
@@ -91,7 +96,7 @@ def fake(cell: Cell) -> None:
 
 def _calls_of_each_form(cell: Cell) -> list[Call]:
     """Small calls of the spec: one for each dtype and layout of its tensors."""
-    drawn = cell.drawn_calls(Limits(elements=64), _FORMS, salt=3000)
+    drawn = cell.drawn_calls(FORMS_LIMITS, FORMS, salt=FORMS_SALT)
     fixed = (call for _, call in cell.fixed_calls() if call.elements <= 64)
     chosen: dict[object, Call] = {}
     for call in (*cell.small_calls(), *fixed, *drawn):
