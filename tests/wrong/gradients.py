@@ -295,6 +295,14 @@ SECOND_DERIVATIVES = (
         message="a third derivative: ",
     ),
     Wrong(
+        name="a second derivative has the rows that the index reaches",
+        why="the number of rows was not saved, and is one more than the largest index where all rows are reached",
+        op="scatter_add",
+        edits=edits("port", ("    (size,) = ctx.constants\n", "    size = int(index.max()) + 1\n")),
+        row="gradgradcheck",
+        implementation="prototype",
+    ),
+    Wrong(
         name="a column-major upstream gradient is read as if it were row-major, where the other argument is frozen",
         why="the shortcut for one gradient alone skips the copy that the common path makes",
         op="mul",

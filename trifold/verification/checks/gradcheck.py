@@ -7,6 +7,7 @@ import functools
 import itertools
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,8 +15,10 @@ from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError
 
 from trifold.isolation.tensors import mapped
-from trifold.spec import Call
+from trifold.spec import Call, TensorCase
 from trifold.spec.call import Path, put_at, tensor_at
+from trifold.spec.case import AnyCase
+from trifold.verification.calls import FORMS, FORMS_LIMITS, FORMS_SALT
 from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import (
     Convert,
@@ -147,6 +150,7 @@ def gradgradcheck(cell: Cell) -> str | None:
         cell.begin(call, "smooth")
         _compare_second(cell, call)
     _with_constants(cell, in_dtype(smooth[-1], torch.float32))
+    _of_drawn(cell)
     return _third(cell, in_dtype(smooth[-1], torch.float64))
 
 
@@ -196,6 +200,46 @@ def _with_constants(cell: Cell, call: Call) -> None:
     paths = cell.gradient_paths(call)
     for path in paths if len(paths) > 1 else ():
         _compare_second(cell, call, [path])
+
+
+_DRAWN = 6  # calls
+_OFF = 1e-6  # of the largest number, in float64: more than rounding explains in small calls of ordinary numbers
+
+
+def _of_drawn(cell: Cell) -> None:
+    """Second derivatives of a few drawn calls, in float64: smooth calls are few, contiguous, and have few values of the
+    arguments that are not differentiated."""
+    drawn = cell.drawn_calls(FORMS_LIMITS, FORMS, salt=FORMS_SALT)
+    fit = [call for call in drawn if call.elements > 0 and cell.gradient_paths(call)]
+    for call in fit[:_DRAWN]:
+        cell.run_case(functools.partial(_compare_drawn, cell), in_dtype(call.with_cases(_of_normal), torch.float64))
+
+
+def _of_normal(case: AnyCase) -> AnyCase:
+    return replace(case, fill="normal") if isinstance(case, TensorCase) and case.dtype.is_floating_point else case
+
+
+def _compare_drawn(cell: Cell, call: Call) -> None:
+    paths = cell.gradient_paths(call)
+    try:
+        exact, numbers = _second(cell, call, cell.reference, paths)
+    except RuntimeError:  # torch has no second derivative of the reference
+        return
+    got, _ = _second(cell, call, cell.implementation.function, paths, numbers)
+    names = [*map(cell.name, paths), *(f"upstream gradient {number}" for number in numbers)][: len(exact)]
+    for name, value, want in itertools.zip_longest(names, got, exact):
+        known = want is not None and bool(want.isfinite().all())
+        if value is None or want is None:
+            only = want if value is None else value
+            wrong = only is not None and bool(only.isfinite().all() and only.any()) and "missing, or one too many"
+        elif value.shape != want.shape:
+            wrong = f"of shape {tuple(value.shape)}, not {tuple(want.shape)}"
+        else:
+            off = float((value - want).abs().max()) if known and want.numel() else 0.0
+            near = off <= _OFF * (1 + float(want.abs().max() if want.numel() else 0))
+            wrong = not near and f"off by {off:.3g}"
+        if wrong:
+            raise CheckFailed(f"the second derivative for {name} is {wrong}", call)
 
 
 # Round-offs, for numbers of size 1. It is coarse, since a spec does not state how a second derivative is computed.
