@@ -397,6 +397,22 @@ SPECS = (
         message="a copy of x",
     ),
     Wrong(
+        name="a shape that would broadcast is taken, and no bad call has it",
+        why="whoever forgets a check forgets it twice",
+        op="add",
+        edits=(
+            *edits(
+                "prototype",
+                ("check_alike,", "check_floating,"),
+                ('check_alike("add", x=x, y=y)', 'check_floating("add", x=x, y=y)'),
+            ),
+            *edits("spec", ('elementwise_bad_calls("x", "y")', 'elementwise_bad_calls("x", "y")[:3]')),
+        ),
+        row="values",
+        implementation="prototype",
+        message="the op takes y of shape (1,",
+    ),
+    Wrong(
         name="a derivative declared a surrogate",
         why="it makes a numerical gradcheck go away",
         op="sigmoid",

@@ -1,4 +1,5 @@
-"""Calls of floating dtypes and memory layouts that the spec never draws.
+"""Calls that the spec never draws: of floating dtypes and memory layouts, and of tensors of which one has another dtype
+or shape.
 
 An op may refuse them. If it accepts them, it must be right: callers know what an op accepts, not what its spec draws.
 """
@@ -7,11 +8,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+import torch
+
 from trifold.findings import KernelFault
-from trifold.spec import DTYPES, Call, IndexCase, TensorCase
+from trifold.spec import DTYPES, AliasCase, Call, IndexCase, TensorCase
+from trifold.spec.call import Path
 from trifold.spec.case import AnyCase, Layout
 from trifold.verification.calls import exchanged
 from trifold.verification.cell import Cell
@@ -43,6 +47,35 @@ def undrawn_calls(cell: Cell) -> Iterator[tuple[str, Call]]:
             other = replace(case, layout=layout, offset=1, dim=len(case.shape) - 1)
             name = f"{cell.name(path)} {layout}, where it is contiguous in each call of the spec"
             yield name, call.with_cases(functools.partial(exchanged, case, other))
+    yield from _unlike_the_first(
+        cell, [call for call in floating if not any(isinstance(v, AliasCase) for v in call.args)]
+    )
+
+
+def _unlike_the_first(cell: Cell, calls: Sequence[Call]) -> Iterator[tuple[str, Call]]:
+    """Calls in which one tensor has another dtype than the first, or one element in its first dimension, where the two
+    are alike in each call of the spec: the reference may promote or broadcast it."""
+    pairs: dict[Path, list[tuple[Call, TensorCase, TensorCase]]] = {}
+    for call in calls:
+        (_, first), *others = call.floating()
+        for path, case in others:
+            pairs.setdefault(path, []).append((call, first, case))
+    for path, found in pairs.items():
+        call, first, case = min(found, key=lambda one: (one[2].shape[:1] < (2,), one[0].elements))
+        exchange = functools.partial(exchanged, case)
+        if path in cell.written_paths(call) or case is first:
+            continue
+        alike = f"where it is that of {cell.name(next(call.floating())[0])} in each call of the spec"
+        if all(one.dtype == other.dtype for _, one, other in found) and case.dtype.is_floating_point:
+            dtype = torch.float32 if case.dtype == torch.float64 else torch.float64
+            yield (
+                f"{cell.name(path)} in {str(dtype).removeprefix('torch.')}, {alike}",
+                call.with_cases(functools.partial(exchange, replace(case, dtype=dtype))),
+            )
+        if all(one.shape == other.shape for _, one, other in found) and case.shape[:1] > (1,):
+            shape = (1, *case.shape[1:])
+            other = replace(case, shape=shape, layout="contiguous", dim=0)
+            yield f"{cell.name(path)} of shape {shape}, {alike}", call.with_cases(functools.partial(exchange, other))
 
 
 def _varies(case: AnyCase) -> bool:
@@ -63,7 +96,7 @@ def right_or_refused(cell: Cell, compare: Callable[[Cell, Call], object]) -> Non
         try:
             cell.invoke(call)
         except KernelFault:
-            raise
+            pass  # not refused: the case below fails
         except (RuntimeError, TypeError, ValueError):
             continue
         try:
