@@ -238,6 +238,15 @@ GRADIENTS = (
         implementation="prototype",
         message="through result 0 alone",
     ),
+    Wrong(
+        name="the imaginary part of an upstream gradient is lost",
+        why="the loss of the first test was the sum of real parts, whose gradient is real",
+        op="transpose",
+        edits=edits("port", ("op.transpose(grad)", "op.transpose(grad.real.to(grad.dtype))")),
+        row="gradients",
+        implementation="prototype",
+        message="gradient of x",
+    ),
 )
 
 SECOND_DERIVATIVES = (

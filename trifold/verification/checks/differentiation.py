@@ -112,7 +112,11 @@ def upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
     shape = tuple(result.shape)
 
     def numbers(*of: int) -> Tensor:
-        return torch.randn(of, generator=generator).to(dtype).to(result.device)
+        drawn = torch.randn(of, generator=generator)
+        if result.is_complex():
+            drawn = torch.complex(drawn, torch.randn(of, generator=generator))
+            return (drawn.to(dtype) if dtype.is_complex else drawn).to(result.device)
+        return drawn.to(dtype.to_real()).to(result.device)
 
     if result.numel() % 3 == 1:
         dim = sum(n // 3 for n in shape) % (len(shape) + 1)
