@@ -190,9 +190,15 @@ def _compare_alone(cell: Cell, call: Call, paths: Sequence[Path], results: Seque
                 raise CheckFailed(f"gradient of {cell.name(path)} through result {number} alone: {wrong}", call)
 
 
+# Arguments, at most, of which each subset is asked for.
+_MOST_SUBSETS_OF = 4
+
+
 def _subsets(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
-    """All arguments together, then each other subset; arguments that are left out do not require a gradient."""
-    for count in range(len(paths), 0, -1):
+    """All arguments together, then each other subset; of many, such as those of a list, all but one, and each alone.
+    Arguments that are left out do not require a gradient."""
+    every = len(paths)
+    for count in range(every, 0, -1) if every <= _MOST_SUBSETS_OF else (every, every - 1, 1):
         yield from itertools.combinations(paths, count)
 
 
