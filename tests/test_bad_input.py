@@ -297,6 +297,7 @@ def test_a_syntax_error_is_shown_at_the_users_own_line(command: Command, tmp_pat
     assert "error: expected ';'" in printed.out
 
 
+@pytest.mark.extended
 def test_verified_exits_with_0_and_writes_json(
     command: Command, tmp_path: Path, quick_gxx: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,11 @@ centres: 1.5 20.5 6.875 \n\
 
 @pytest.mark.parametrize(
     ("name", "prints"),
-    [("algorithms", "0 failures\n"), ("memory", "3: 3 3 \n0 failures\n"), ("samples", SAMPLES)],
+    [
+        ("algorithms", "0 failures\n"),
+        ("memory", "3: 3 3 \n0 failures\n"),
+        pytest.param("samples", SAMPLES, marks=pytest.mark.extended),
+    ],
 )
 def test_results_are_thrusts(name: str, prints: str, capfd: pytest.CaptureFixture[str]) -> None:
     report = sanitize(PROGRAMS / f"thrust_{name}.cu")

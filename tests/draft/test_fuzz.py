@@ -66,6 +66,7 @@ def test_a_failing_program_shrinks_to_what_fails() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_numba_compiles_the_corpus_and_generated_kernels(tmp_path: Path) -> None:
     corpus = [path for path in Path(kernels.__path__[0]).glob("*.py") if path.stem not in ("__init__", *NOT_ASKED)]
     files = [*corpus, *(write(tmp_path, seed) for seed in COMPILED)]

@@ -9,8 +9,7 @@
 //   the legacy default stream's operations come after all earlier ones of blocking streams, and before all later ones;
 //   an event           has its stream's clock when it is recorded; a stream that waits for it joins that clock;
 //   the host           has a clock, too, which each of its waits joins, and which each later operation joins;
-//   a copy             that is not asynchronous, or to pageable memory, has ended for the host when its call returns,
-//   but
+//   a copy             that is not asynchronous, or to pageable memory, has ended for the host when its call returns;
 //                      cudaMemcpy within the device and cudaMemset have not;
 //   cudaFree           waits for the device, except for memory of cudaMallocAsync; cudaMalloc and its like order what
 //                      streams were told before and after, without waiting;
