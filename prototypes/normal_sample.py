@@ -6,7 +6,7 @@ from torch import Tensor
 
 from trifold.device import add_compensated, block_sum, philox_normal, philox_normals
 from trifold.port import philox_state
-from trifold.prototype import THREADS_PER_BLOCK, check_alike, check_floating, launch, normals, output
+from trifold.prototype import THREADS_PER_BLOCK, check_alike, check_floating, launch, normals, output, threads_for
 
 # ------------------------------------------------------------------------------------------------- reference
 
@@ -92,8 +92,9 @@ def normal_sample_backward(
     state = _state("normal_sample_backward", state, grad)
     rows, columns = grad.shape
     grad_mean, grad_std = grad.new_empty(rows), grad.new_empty(rows)
-    noise = (shared_noise, seed, offset, state)
-    launch(normal_sample_backward_kernel, rows, grad, output(grad_mean), output(grad_std), rows, columns, *noise)
+    outputs, noise = (output(grad_mean), output(grad_std)), (shared_noise, seed, offset, state)
+    block = threads_for(columns // 4 + 2)  # a thread computes four normals
+    launch(normal_sample_backward_kernel, rows, grad, *outputs, rows, columns, *noise, block=block)
     return grad_mean, grad_std
 
 

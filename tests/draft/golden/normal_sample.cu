@@ -62,12 +62,14 @@ std::tuple<Tensor, Tensor> normal_sample_backward(const Tensor& grad, bool share
   const int64_t columns = grad.size(1);
   const Tensor grad_mean = trifold::empty_contiguous(grad, {rows});
   const Tensor grad_std = trifold::empty_contiguous(grad, {rows});
+  const int64_t block =
+      std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns / 4 + 2, 32)), trifold::threads_per_block);
   if (rows > 0) {
     trifold::dispatch_floating(grad.scalar_type(), [&]<class T>() {
       const Tensor state_argument = trifold::without_gaps(chosen);
       const trifold::OnDevice device(grad);
       trifold::launch<normal_sample_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(rows)), dim3(trifold::threads_per_block), 0,
+          device.stream(), dim3(static_cast<unsigned>(rows)), dim3(static_cast<unsigned>(block)), 0,
           trifold::data<T>(grad), grad.stride(0), grad.stride(1), trifold::mutable_data<T>(grad_mean),
           trifold::mutable_data<T>(grad_std), rows, columns, shared_noise, seed, offset,
           trifold::data<int64_t>(state_argument), state_argument.size(0));
