@@ -115,7 +115,8 @@ def launch_rows(plain: Any, in_registers: Any, x: Tensor, *arguments: Any, after
     count, columns = x.shape
     if columns == 0:
         return
-    team = next((team for team in (4, 32) if columns <= team * ELEMENTS_PER_THREAD), THREADS_PER_BLOCK)
+    least = -(-columns // ELEMENTS_PER_THREAD)
+    team = 4 if least <= 4 else 32 if least <= 32 else THREADS_PER_BLOCK
     if x.dtype == torch.float64 or columns > team * ELEMENTS_PER_THREAD:
         launch(plain, count, x, *arguments, count, columns, *after, block=threads_for(columns))
     else:

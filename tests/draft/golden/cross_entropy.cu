@@ -43,17 +43,22 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
   const Tensor divisor =
       with_gradient && logits.scalar_type() != trifold::ScalarType::Half ? count : trifold::slice(count, 0, 0);
   if (divisor.numel() > 0) {
-    const Tensor targets_argument = trifold::without_gaps(targets);
-    const trifold::OnDevice device(logits);
-    trifold::launch<cross_entropy_count_kernel>(device.stream(), dim3(1), dim3(trifold::threads_per_block), 0,
-                                                trifold::data<int64_t>(targets_argument), ignore_index,
-                                                trifold::mutable_data<int64_t>(divisor), count_of_rows);
-    trifold::check_launch();
+    const int64_t block =
+        std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(count_of_rows, 32)), trifold::threads_per_block);
+    {
+      const Tensor targets_argument = trifold::without_gaps(targets);
+      const trifold::OnDevice device(logits);
+      trifold::launch<cross_entropy_count_kernel>(device.stream(), dim3(1), dim3(static_cast<unsigned>(block)), 0,
+                                                  trifold::data<int64_t>(targets_argument), ignore_index,
+                                                  trifold::mutable_data<int64_t>(divisor), count_of_rows);
+      trifold::check_launch();
+    }
   }
   const int64_t count2 = x.size(0);
   const int64_t columns = x.size(1);
   if (columns != 0) {
-    const int64_t team = columns <= 32 * ELEMENTS_PER_THREAD ? 32 : trifold::threads_per_block;
+    const int64_t least = trifold::ceil_div(columns, ELEMENTS_PER_THREAD);
+    const int64_t team = least <= 4 ? 4 : least <= 32 ? 32 : trifold::threads_per_block;
     if (x.scalar_type() == trifold::ScalarType::Double || columns > team * ELEMENTS_PER_THREAD) {
       if (reduction == NONE) {
         if (count2 > 0) {
@@ -63,11 +68,13 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
             const Tensor count_argument = trifold::without_gaps(divisor);
             const trifold::OnDevice device(logits);
             trifold::launch<cross_entropy_kernel<T>>(
-                device.stream(), dim3(static_cast<unsigned>(count2)), dim3(trifold::threads_per_block), 0,
-                trifold::data<T>(logits_argument), logits_argument.stride(0), trifold::data<int64_t>(targets_argument),
-                ignore_index, trifold::mutable_data<T>(losses), trifold::mutable_data<T>(gradient), gradient.stride(0),
-                gradient.size(0), trifold::data<int64_t>(count_argument), count_argument.size(0), count2, columns,
-                label_smoothing);
+                device.stream(), dim3(static_cast<unsigned>(count2)),
+                dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)),
+                                                             trifold::threads_per_block))),
+                0, trifold::data<T>(logits_argument), logits_argument.stride(0),
+                trifold::data<int64_t>(targets_argument), ignore_index, trifold::mutable_data<T>(losses),
+                trifold::mutable_data<T>(gradient), gradient.stride(0), gradient.size(0),
+                trifold::data<int64_t>(count_argument), count_argument.size(0), count2, columns, label_smoothing);
             trifold::check_launch();
           });
         }
@@ -79,9 +86,12 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
             const Tensor count_argument = trifold::without_gaps(divisor);
             const trifold::OnDevice device(logits);
             trifold::launch<cross_entropy_kernel2<T>>(
-                device.stream(), dim3(static_cast<unsigned>(count2)), dim3(trifold::threads_per_block), 0,
-                trifold::data<T>(logits_argument), logits_argument.stride(0), trifold::data<int64_t>(targets_argument),
-                ignore_index, trifold::mutable_data<trifold::compute_t<T>>(losses2), trifold::mutable_data<T>(gradient),
+                device.stream(), dim3(static_cast<unsigned>(count2)),
+                dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)),
+                                                             trifold::threads_per_block))),
+                0, trifold::data<T>(logits_argument), logits_argument.stride(0),
+                trifold::data<int64_t>(targets_argument), ignore_index,
+                trifold::mutable_data<trifold::compute_t<T>>(losses2), trifold::mutable_data<T>(gradient),
                 gradient.stride(0), gradient.size(0), trifold::data<int64_t>(count_argument), count_argument.size(0),
                 count2, columns, label_smoothing);
             trifold::check_launch();
@@ -137,9 +147,11 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
       const Tensor loss_argument = torch::stable::reshape(loss, {1});
       const trifold::OnDevice device(logits);
       trifold::launch<cross_entropy_total_kernel<T>>(
-          device.stream(), dim3(1), dim3(trifold::threads_per_block), 0, trifold::data<trifold::compute_t<T>>(losses2),
-          trifold::data<int64_t>(targets_argument), ignore_index, trifold::mutable_data<T>(loss_argument),
-          trifold::mutable_data<int64_t>(count), count.numel(), count_of_rows);
+          device.stream(), dim3(1),
+          dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(count_of_rows, 32)),
+                                                       trifold::threads_per_block))),
+          0, trifold::data<trifold::compute_t<T>>(losses2), trifold::data<int64_t>(targets_argument), ignore_index,
+          trifold::mutable_data<T>(loss_argument), trifold::mutable_data<int64_t>(count), count.numel(), count_of_rows);
       trifold::check_launch();
     });
   }
@@ -188,8 +200,10 @@ Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, c
       const Tensor grad_logits_argument = trifold::rows(grad_logits);
       const trifold::OnDevice device(residual);
       trifold::launch<cross_entropy_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(count_of_rows)), dim3(trifold::threads_per_block), 0,
-          trifold::data<T>(grad_loss_argument), grad_loss_argument.size(0), trifold::data<T>(residual_argument),
+          device.stream(), dim3(static_cast<unsigned>(count_of_rows)),
+          dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)),
+                                                       trifold::threads_per_block))),
+          0, trifold::data<T>(grad_loss_argument), grad_loss_argument.size(0), trifold::data<T>(residual_argument),
           residual_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
           trifold::data<int64_t>(count_argument), count_argument.size(0),
           trifold::mutable_data<T>(grad_logits_argument), grad_logits_argument.stride(0), count_of_rows, columns);
@@ -240,8 +254,10 @@ void cross_entropy_backward_(const Tensor& grad_loss, const Tensor& residual, co
       const Tensor grad_logits_argument = trifold::rows(residual);
       const trifold::OnDevice device(residual);
       trifold::launch<cross_entropy_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(count_of_rows)), dim3(trifold::threads_per_block), 0,
-          trifold::data<T>(grad_loss_argument), grad_loss_argument.size(0), trifold::data<T>(residual_argument),
+          device.stream(), dim3(static_cast<unsigned>(count_of_rows)),
+          dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)),
+                                                       trifold::threads_per_block))),
+          0, trifold::data<T>(grad_loss_argument), grad_loss_argument.size(0), trifold::data<T>(residual_argument),
           residual_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
           trifold::data<int64_t>(count_argument), count_argument.size(0),
           trifold::mutable_data<T>(grad_logits_argument), grad_logits_argument.stride(0), count_of_rows, columns);

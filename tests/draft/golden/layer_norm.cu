@@ -45,7 +45,8 @@ std::tuple<Tensor, Tensor> layer_norm(const Tensor& x, const std::optional<Tenso
   const int64_t count = trifold::rows(x).size(0);
   const int64_t columns = trifold::rows(x).size(1);
   if (columns != 0) {
-    const int64_t team = columns <= 32 * ELEMENTS_PER_THREAD ? 32 : trifold::threads_per_block;
+    const int64_t least = trifold::ceil_div(columns, ELEMENTS_PER_THREAD);
+    const int64_t team = least <= 4 ? 4 : least <= 32 ? 32 : trifold::threads_per_block;
     if (trifold::rows(x).scalar_type() == trifold::ScalarType::Double || columns > team * ELEMENTS_PER_THREAD) {
       if (count > 0) {
         trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
@@ -54,8 +55,10 @@ std::tuple<Tensor, Tensor> layer_norm(const Tensor& x, const std::optional<Tenso
           const Tensor bias_argument = trifold::without_gaps(numbers_1);
           const trifold::OnDevice device(x);
           trifold::launch<layer_norm_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(count)), dim3(trifold::threads_per_block), 0,
-              trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<T>(weight_argument),
+              device.stream(), dim3(static_cast<unsigned>(count)),
+              dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)),
+                                                           trifold::threads_per_block))),
+              0, trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<T>(weight_argument),
               weight_argument.size(0), trifold::data<T>(bias_argument), bias_argument.size(0),
               trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
               trifold::mutable_data<trifold::compute_t<T>>(outputs_1),
@@ -132,9 +135,11 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
       const Tensor grad_x_argument = trifold::rows(grad_x);
       const trifold::OnDevice device(x);
       trifold::launch<layer_norm_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(trifold::threads_per_block), 0,
-          trifold::data<T>(grad_argument), grad_argument.stride(0), trifold::data<T>(x_argument), x_argument.stride(0),
-          trifold::data<T>(weight_argument), weight_argument.size(0),
+          device.stream(), dim3(static_cast<unsigned>(blocks)),
+          dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)),
+                                                       trifold::threads_per_block))),
+          0, trifold::data<T>(grad_argument), grad_argument.stride(0), trifold::data<T>(x_argument),
+          x_argument.stride(0), trifold::data<T>(weight_argument), weight_argument.size(0),
           trifold::data<trifold::compute_t<T>>(mean_argument), trifold::data<trifold::compute_t<T>>(rstd_argument),
           trifold::mutable_data<T>(grad_x_argument), grad_x_argument.stride(0), count, columns);
       trifold::check_launch();

@@ -29,7 +29,8 @@ std::tuple<Tensor, Tensor> rms_norm(const Tensor& x, const std::optional<Tensor>
   const int64_t count = trifold::rows(x).size(0);
   const int64_t columns = trifold::rows(x).size(1);
   if (columns != 0) {
-    const int64_t team = columns <= 32 * ELEMENTS_PER_THREAD ? 32 : trifold::threads_per_block;
+    const int64_t least = trifold::ceil_div(columns, ELEMENTS_PER_THREAD);
+    const int64_t team = least <= 4 ? 4 : least <= 32 ? 32 : trifold::threads_per_block;
     if (trifold::rows(x).scalar_type() == trifold::ScalarType::Double || columns > team * ELEMENTS_PER_THREAD) {
       if (count > 0) {
         trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
@@ -38,8 +39,10 @@ std::tuple<Tensor, Tensor> rms_norm(const Tensor& x, const std::optional<Tensor>
               trifold::without_gaps(!weight.has_value() ? trifold::empty_contiguous(x, {0}) : weight.value());
           const trifold::OnDevice device(x);
           trifold::launch<rms_norm_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(count)), dim3(trifold::threads_per_block), 0,
-              trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<T>(weight_argument),
+              device.stream(), dim3(static_cast<unsigned>(count)),
+              dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)),
+                                                           trifold::threads_per_block))),
+              0, trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<T>(weight_argument),
               weight_argument.size(0), trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
               trifold::mutable_data<trifold::compute_t<T>>(outputs_1), count, columns, eps);
           trifold::check_launch();
@@ -98,21 +101,23 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x
   const Tensor operands_1 = trifold::rows(x);
   const Tensor r = torch::stable::reshape(rstd, {-1});
   const int64_t grid = count * (columns > 0);
+  const int64_t block =
+      std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)), trifold::threads_per_block);
+  const Tensor outputs_0 = !weight.has_value() ? trifold::empty_contiguous(x, {0}) : weight.value();
+  const Tensor outputs_2 = trifold::rows(grad_x);
   if (grid > 0) {
     trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
       const Tensor grad_argument = trifold::without_gaps(operands_0);
       const Tensor x_argument = trifold::without_gaps(operands_1);
-      const Tensor weight_argument =
-          trifold::without_gaps(!weight.has_value() ? trifold::empty_contiguous(x, {0}) : weight.value());
+      const Tensor weight_argument = trifold::without_gaps(outputs_0);
       const Tensor rstd_argument = trifold::without_gaps(r);
-      const Tensor grad_x_argument = trifold::rows(grad_x);
       const trifold::OnDevice device(x);
       trifold::launch<rms_norm_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(grid)), dim3(trifold::threads_per_block), 0,
+          device.stream(), dim3(static_cast<unsigned>(grid)), dim3(static_cast<unsigned>(block)), 0,
           trifold::data<T>(grad_argument), grad_argument.stride(0), trifold::data<T>(x_argument), x_argument.stride(0),
           trifold::data<T>(weight_argument), weight_argument.size(0),
-          trifold::data<trifold::compute_t<T>>(rstd_argument), trifold::mutable_data<T>(grad_x_argument),
-          grad_x_argument.stride(0), count, columns);
+          trifold::data<trifold::compute_t<T>>(rstd_argument), trifold::mutable_data<T>(outputs_2), outputs_2.stride(0),
+          count, columns);
       trifold::check_launch();
     });
   }

@@ -12,17 +12,20 @@ Tensor softmax(const Tensor& x) {
   const int64_t count = trifold::rows(x).size(0);
   const int64_t columns = trifold::rows(x).size(1);
   if (columns != 0) {
-    const int64_t team = columns <= 32 * ELEMENTS_PER_THREAD ? 32 : trifold::threads_per_block;
+    const int64_t least = trifold::ceil_div(columns, ELEMENTS_PER_THREAD);
+    const int64_t team = least <= 4 ? 4 : least <= 32 ? 32 : trifold::threads_per_block;
     if (trifold::rows(x).scalar_type() == trifold::ScalarType::Double || columns > team * ELEMENTS_PER_THREAD) {
       if (count > 0) {
         trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
           const Tensor x_argument = trifold::without_gaps(trifold::rows(x));
           const Tensor y_argument = trifold::rows(y);
           const trifold::OnDevice device(x);
-          trifold::launch<softmax_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(count)),
-                                             dim3(trifold::threads_per_block), 0, trifold::data<T>(x_argument),
-                                             x_argument.stride(0), trifold::mutable_data<T>(y_argument),
-                                             y_argument.stride(0), count, columns);
+          trifold::launch<softmax_kernel<T>>(
+              device.stream(), dim3(static_cast<unsigned>(count)),
+              dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)),
+                                                           trifold::threads_per_block))),
+              0, trifold::data<T>(x_argument), x_argument.stride(0), trifold::mutable_data<T>(y_argument),
+              y_argument.stride(0), count, columns);
           trifold::check_launch();
         });
       }
@@ -53,7 +56,8 @@ Tensor softmax_backward(const Tensor& grad_y, const Tensor& y) {
   const int64_t count = trifold::rows(grad_y).size(0);
   const int64_t columns = trifold::rows(grad_y).size(1);
   if (columns != 0) {
-    const int64_t team = columns <= 32 * ELEMENTS_PER_THREAD ? 32 : trifold::threads_per_block;
+    const int64_t least = trifold::ceil_div(columns, ELEMENTS_PER_THREAD);
+    const int64_t team = least <= 4 ? 4 : least <= 32 ? 32 : trifold::threads_per_block;
     if (trifold::rows(grad_y).scalar_type() == trifold::ScalarType::Double || columns > team * ELEMENTS_PER_THREAD) {
       if (count > 0) {
         trifold::dispatch_floating(grad_y.scalar_type(), [&]<class T>() {
@@ -62,8 +66,10 @@ Tensor softmax_backward(const Tensor& grad_y, const Tensor& y) {
           const Tensor grad_x_argument = trifold::rows(grad_x);
           const trifold::OnDevice device(grad_y);
           trifold::launch<softmax_backward_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(count)), dim3(trifold::threads_per_block), 0,
-              trifold::data<T>(grad_y_argument), grad_y_argument.stride(0), trifold::data<T>(y_argument),
+              device.stream(), dim3(static_cast<unsigned>(count)),
+              dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)),
+                                                           trifold::threads_per_block))),
+              0, trifold::data<T>(grad_y_argument), grad_y_argument.stride(0), trifold::data<T>(y_argument),
               y_argument.stride(0), trifold::mutable_data<T>(grad_x_argument), grad_x_argument.stride(0), count,
               columns);
           trifold::check_launch();
