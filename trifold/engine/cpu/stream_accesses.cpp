@@ -160,7 +160,7 @@ void note_copied_rows(const void* to, size_t to_pitch, const void* from, const R
 void note_copied_variable(const void* variable, const void* other, size_t count, bool to_variable, Line line) {
   if (!accesses_count()) return;
   KeptOperation operation = present_operation(Doer::copy, line);
-  add_rows(operation.accesses, to_variable ? Way::write : Way::read, variable, count, {count, count, 1});
+  operation.accesses = bytes(to_variable ? Way::write : Way::read, variable, count);
   if (!is_pageable(other))
     add_rows(operation.accesses, to_variable ? Way::read : Way::write, other, count, {count, count, 1});
   else
@@ -213,9 +213,7 @@ void compare_host(KeptOperation access, const FindLine& find_line) {
     const Locked alone(kept().lock);
     any = report_conflicts(access, find_line);
   }
-  if (!any) return;
-  forget_accesses_that_ended();
-  renew_flights();
+  if (any) forget_accesses_that_ended();
 }
 
 }  // namespace
@@ -250,11 +248,14 @@ std::vector<Flight> flights(uintptr_t begin, uintptr_t end) {
 }
 
 void forget_accesses_that_ended() {
-  const Locked alone(kept().lock);
-  auto& operations = kept().operations;
-  std::erase_if(operations, [](const KeptOperation& each) { return host_knows(each.moment); });
-  kept().ranges = 0;
-  for (const KeptOperation& each : operations) kept().ranges += each.accesses.size();
+  {
+    const Locked alone(kept().lock);
+    auto& operations = kept().operations;
+    std::erase_if(operations, [](const KeptOperation& each) { return host_knows(each.moment); });
+    kept().ranges = 0;
+    for (const KeptOperation& each : operations) kept().ranges += each.accesses.size();
+  }
+  renew_flights();
 }
 
 Described describe_memory(uintptr_t address) {

@@ -109,6 +109,7 @@ struct Flight {
   bool writes;
 };
 std::vector<Flight> flights(uintptr_t begin, uintptr_t end);
+// The host has waited: what has ended for it is compared with nothing any more, and its pages are open again.
 void forget_accesses_that_ended();
 
 // The variable in these bytes and its description: "d_x", "d_x, 4096 bytes of the device made at main.cu:12".

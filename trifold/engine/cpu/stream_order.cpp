@@ -98,18 +98,12 @@ Clock& present(uint32_t number) {
   return stream.clock;
 }
 
-// The host has waited: what it knows is compared with nothing any more.
-void forget_ended() {
-  forget_accesses_that_ended();
-  renew_flights();
-}
-
 Error host_waits(const Clock& clock) {
   {
     const Locked alone(order().lock);
     order().host.join(clock);
   }
-  forget_ended();
+  forget_accesses_that_ended();
   forget_earlier_grid();
   return device_error();
 }

@@ -230,21 +230,31 @@ def _compare_drawn(cell: Cell, call: Call) -> None:
     except RuntimeError:  # torch has no second derivative of the reference
         return
     got, _ = _second(cell, call, cell.implementation.function, paths, numbers)
-    names = [*map(cell.name, paths), *(f"upstream gradient {number}" for number in numbers)][: len(exact)]
-    for name, value, want in itertools.zip_longest(names, got, exact):
-        if value is None or want is None:
-            only = want if value is None else value
-            wrong = only is not None and bool(only.isfinite().all() and only.any()) and "missing, or one too many"
-        elif value.shape != want.shape:
-            wrong = f"of shape {tuple(value.shape)}, not {tuple(want.shape)}"
-        elif (known := want.isfinite()).any():
-            off = float((value - want)[known].abs().max())
-            near = off <= _OFF * (1 + float(want[known].abs().max()))
-            wrong = not near and f"off by {off:.3g}"
-        else:
-            wrong = False
-        if wrong:
+    for name, value, want in itertools.zip_longest(_names(cell, paths, numbers, exact), got, exact):
+        if wrong := _mismatch_in_float64(value, want):
             raise CheckFailed(f"the second derivative for {name} is {wrong}", call)
+
+
+def _mismatch_in_float64(value: Tensor | None, want: Tensor | None) -> str:
+    """What is wrong with a second derivative; empty if nothing is where the reference's is finite."""
+    if value is None or want is None:
+        only = want if value is None else value
+        one = only is not None and bool(only.isfinite().all() and only.any())
+        return "missing, or one too many" if one else ""
+    if value.shape != want.shape:
+        return f"of shape {tuple(value.shape)}, not {tuple(want.shape)}"
+    known = want.isfinite()
+    if not known.any():
+        return ""
+    off = float((value - want)[known].abs().max())
+    return "" if off <= _OFF * (1 + float(want[known].abs().max())) else f"off by {off:.3g}"
+
+
+def _names(
+    cell: Cell, paths: Sequence[Path], numbers: Sequence[int], derivatives: Sequence[Tensor | None]
+) -> list[str]:
+    """What each of the derivatives by :func:`_second` is for."""
+    return [*map(cell.name, paths), *(f"upstream gradient {number}" for number in numbers)][: len(derivatives)]
 
 
 # Round-offs, for numbers of size 1. It is coarse, since a spec does not state how a second derivative is computed.
@@ -267,8 +277,7 @@ def _compare_second(cell: Cell, call: Call, paths: Sequence[Path] = (), *, upstr
     got, _ = _second(cell, call, cell.implementation.function, paths, numbers, upstream=upstream)
     unit = torch.finfo(call.dtype).eps / 2
     of = f" where {' and '.join(constants)} is a constant" if constants else ""
-    names = [*map(cell.name, paths), *(f"upstream gradient {number}" for number in numbers)][: len(exact)]
-    for name, value, native, want in itertools.zip_longest(names, got, own, exact):
+    for name, value, native, want in itertools.zip_longest(_names(cell, paths, numbers, exact), got, own, exact):
         if value is None or native is None or want is None or want.numel() == 0:
             if (value is None) != (want is None) and bool((want if value is None else value).any()):  # type: ignore[union-attr]
                 raise CheckFailed(f"the second derivative for {name}{of} is missing, or one too many", call)
