@@ -5,8 +5,8 @@ what wants its terminal (``-s``, ``--pdb``). ``-m gpu``, all that needs a GPU, r
 time is nvcc's. ``-n`` decides it otherwise.
 
 Tests marked ``extended`` take long, and a cheaper test shows the same kind of thing. The whole suite and its folders
-leave them out without ``--extended``; ``--extended=2/4`` runs the second of four parts of them. A file, a test, ``-k``
-or ``-m`` leaves out nothing.
+leave them out without ``--extended``; ``--extended=2/4``, or ``TRIFOLD_EXTENDED=2/4`` in the environment, runs the second
+of four parts of them. A file, a test, ``-k`` or ``-m`` leaves out nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,12 @@ INDEPENDENT = ("tests/test_wrong.py", "tests/test_wrong_on_a_gpu.py", "tests/cpu
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--extended", nargs="?", const="1/1", metavar="K/N", help="also run tests marked extended: all, or part K of N"
+        "--extended",
+        nargs="?",
+        const="1/1",
+        default=os.environ.get("TRIFOLD_EXTENDED"),
+        metavar="K/N",
+        help="also run tests marked extended: all, or part K of N",
     )
 
 
