@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Literal
 
@@ -36,13 +37,19 @@ def special_numbers(dtype: torch.dtype) -> tuple[float, ...]:
 
 
 def numbers(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> Tensor:
-    """A contiguous tensor of such numbers; for other than floating dtypes, the closest equivalent of the fill.
+    """A new contiguous tensor of such numbers; for other than floating dtypes, the closest equivalent of the fill.
 
     Args:
         fill: see :class:`trifold.spec.TensorCase`.
         shape, dtype: of the tensor.
         seed: of the numbers.
     """
+    if torch.Size(shape).numel() > _KEPT_ELEMENTS:
+        return _numbers(fill, shape, dtype, seed)
+    return _kept_numbers(fill, shape, dtype, seed).clone()
+
+
+def _numbers(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> Tensor:
     if dtype.is_complex:
         real, imaginary = (numbers(fill, shape, dtype.to_real(), 2 * seed + part) for part in (0, 1))
         return torch.complex(real.double(), imaginary.double()).to(dtype)
@@ -50,6 +57,11 @@ def numbers(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int) -
     if not dtype.is_floating_point:
         return _integers(fill, shape, dtype, generator)
     return _floating(fill, shape, dtype, seed, generator)
+
+
+# A case is made some six times in a row: for the op, and for the reference in each of its dtypes.
+_KEPT_ELEMENTS = 2**18
+_kept_numbers = functools.lru_cache(maxsize=32)(_numbers)
 
 
 def _integers(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> Tensor:

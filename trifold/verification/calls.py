@@ -14,6 +14,7 @@ from typing import Any
 import hypothesis
 import torch
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.strategies import SearchStrategy
 
 from trifold.build.paths import gpu_paths
 from trifold.spec import Call, IndexCase, Limits, Spec, TensorCase
@@ -68,6 +69,7 @@ class CallSource(ABC):
     search: Search
     limits: Limits
     _kept: dict[tuple[Limits, int], list[Call]]  # drawn calls, by limits and salt
+    _strategies: dict[Limits, SearchStrategy[Call]]
 
     @property
     @abstractmethod
@@ -157,10 +159,16 @@ class CallSource(ABC):
             report_multiple_bugs=False,
             phases=phases,
             suppress_health_check=list(HealthCheck),
-        )(hypothesis.given(self.spec.calls(limits))(draw))
+        )(hypothesis.given(self._strategy(limits))(draw))
         hypothesis.seed((self.search.seed or 0) * 1009 + salt)(configured)()
         if simplest is not None and (salt == 0 or calls == 1):
             test(simplest)
+
+    def _strategy(self, limits: Limits) -> SearchStrategy[Call]:
+        """The spec's strategy, made once: hypothesis validates each new one, which takes as long as drawing from it."""
+        if limits not in self._strategies:
+            self._strategies[limits] = self.spec.calls(limits)
+        return self._strategies[limits]
 
     def swept_calls(self, *, below: int | None = None) -> Iterator[Call]:
         """A drawn call for each power of two of elements: from 2^4 to below 2^14 in the simulator, 2^21 elsewhere.
@@ -199,14 +207,14 @@ class CallSource(ABC):
     def native_call(self) -> Call | None:
         """A large call for a prototype compiled to native code, preferably of 1,025 to 4,096 rows and of float32.
 
-        One call, since each dtype needs a build. The rows exceed the blocks of a grid that is fixed too small. More
-        rows would be slow: with shuffles, each thread has a stack and synchronizes some twenty times a row, and 19,000
-        rows of one block each take 4 s.
+        One call, since each dtype needs a build. The rows exceed the blocks of a grid that is fixed too small, and the
+        elements the threads of 1,024 blocks of 256. More rows would be slow: with shuffles, each thread has a stack and
+        synchronizes some twenty times a row, and 19,000 rows of one block each take 4 s.
         """
         if not self.simulated or self.search.examples < _SWEPT_FROM:
             return None
         with contextlib.suppress(Exception):  # the spec's, or hypothesis's
-            calls = self.drawn_calls(Limits(elements=2**20 - 1, fewest=2**19), 12, salt=_NATIVE_SALT)
+            calls = self.drawn_calls(Limits(elements=2**19 - 1, fewest=2**18 + 2**16), 12, salt=_NATIVE_SALT)
             return min(calls, key=lambda call: (rows_of(call) not in _NATIVE_ROWS, call.dtype != torch.float32))
         return None
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from hypothesis.errors import FlakyFailure
+from hypothesis.strategies import SearchStrategy
 from torch import Tensor
 
 from trifold.cells import ImplementationKind
@@ -100,6 +101,7 @@ class Cell(CallSource):
         accepted: findings of the current check that the user accepts: what, where, how often and why.
         met: the places of comments that accepted a finding in the findings check; None: that check has not run.
         launching: see :func:`trifold.verification.checks.instances.launching_calls`; None: not computed yet.
+        known: the reference's results for small calls, see :meth:`trifold.verification.comparison.Expected.of`.
     """
 
     spec: Spec
@@ -119,7 +121,9 @@ class Cell(CallSource):
     accepted: tuple[dict[str, Any], ...] = ()
     met: frozenset[str] | None = None
     launching: tuple[tuple[str, Call], ...] | None = None
+    known: dict[str, Any] = field(default_factory=dict)
     _kept: dict[tuple[Limits, int], list[Call]] = field(default_factory=dict)
+    _strategies: dict[Limits, SearchStrategy[Call]] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:

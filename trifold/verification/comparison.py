@@ -17,26 +17,38 @@ from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
 from trifold.verification.tolerance import exact_mismatch, form_mismatch, mismatch, same_numbers, zero_sign_mismatch
 
+_KEPT_ELEMENTS = 4096  # of a call, at most
+
 
 @dataclass(frozen=True)
 class Expected:
     """The results that a call should have.
 
     Attributes:
+        whole: the reference's results in the op's dtype, as it returned them.
         native, exact: the reference's results, in the op's dtype and in float64.
         scale: of each result's error, see :func:`scales`.
     """
 
     cell: Cell
     call: Call
+    whole: Any
     native: tuple[Tensor, ...]
     exact: tuple[Tensor, ...]
     scale: tuple[Tensor | None, ...]
 
     @classmethod
     def of(cls, cell: Cell, call: Call) -> Expected:
-        native, exact = cell.refer(call), cell.refer(call, exact=True)
-        return cls(cell, call, native, exact, scales(cell, call))
+        """Those of a small call are kept with the cell: several checks make the same calls."""
+        key = repr(call)
+        if key in cell.known:
+            known: Expected = cell.known[key]
+            return known
+        whole = cell.refer_whole(call)
+        made = cls(cell, call, whole, as_tuple(whole), cell.refer(call, exact=True), scales(cell, call))
+        if call.elements <= _KEPT_ELEMENTS:
+            cell.known[key] = made
+        return made
 
     def wrong(self, number: int, result: Tensor, *, signs: bool = False) -> str | None:
         """What is wrong with the values of a result; None if they are right.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -35,10 +35,12 @@ _SPECIAL_ELEMENTS = 1024
 
 
 def gradients(cell: Cell) -> str | None:
-    """Gradients of all arguments and of each subset of them, with upstream gradients of several layouts."""
+    """Gradients of all arguments, and in each small call of some of them, each subset in turn; with upstream gradients
+    of several layouts."""
     cell.require_differentiable()
     impostors = _Impostors()
     few = _FEW_SIMULATED if cell.simulated else _FEW
+    turns = itertools.count()
 
     def test(call: Call) -> None:
         paths = cell.gradient_paths(call)
@@ -48,8 +50,10 @@ def gradients(cell: Cell) -> str | None:
             _compare_specials(cell, call, upstream_gradient)
             return
         right = RightGradients.of(cell, call, paths)
-        for number, subset in enumerate(_subsets(paths) if call.elements <= few else [tuple(paths)]):
-            turned = number > 0 and (call.seed + number) % 2 == 1
+        _compare(cell, call, tuple(paths), right, impostors, None)
+        turn = next(turns)
+        for number, subset in enumerate(_of_some(paths, turn) if call.elements <= few else ()):
+            turned = (call.seed + turn + number) % 2 == 1
             _compare(cell, call, subset, right, impostors, _column_major if turned else None)
         if sum(math.prod(case.shape) for _, case in call.floating()) <= _SPECIAL_ELEMENTS:
             _compare_specials(cell, call, special_upstream_gradient)
@@ -192,14 +196,19 @@ def _compare_alone(cell: Cell, call: Call, paths: Sequence[Path], results: Seque
 
 # Arguments, at most, of which each subset is asked for.
 _MOST_SUBSETS_OF = 4
+_PER_CALL = 2  # subsets that one call is made for
 
 
-def _subsets(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
-    """All arguments together, then each other subset; of many, such as those of a list, all but one, and each alone.
-    Arguments that are left out do not require a gradient."""
+def _of_some(paths: Sequence[Path], turn: int) -> Sequence[tuple[Path, ...]]:
+    """Two of the subsets, or one or none if there are no more: those whose turn it is.
+
+    The subsets are all but the whole; of many arguments, such as those of a list, all but one, and each alone.
+    Arguments that are left out do not require a gradient.
+    """
     every = len(paths)
-    for count in range(every, 0, -1) if every <= _MOST_SUBSETS_OF else (every, every - 1, 1):
-        yield from itertools.combinations(paths, count)
+    sizes = range(every - 1, 0, -1) if every <= _MOST_SUBSETS_OF else (every - 1, 1)
+    subsets = [subset for size in sizes for subset in itertools.combinations(paths, size)]
+    return [subsets[(_PER_CALL * turn + k) % len(subsets)] for k in range(min(_PER_CALL, len(subsets)))]
 
 
 def _compare(

@@ -27,27 +27,31 @@ class Launched:
 
     Attributes:
         calls: the chosen calls, by the kernels' names without template arguments and the number of launches of each.
+        last: the kernel instances that the last call launched.
     """
 
     def __init__(self, cell: Cell, form: str) -> None:
         self._cell, self._form = cell, form
         self.calls: dict[frozenset[tuple[str, int]], tuple[Call, str]] = {}
+        self.last: frozenset[str] = frozenset()
 
     @contextlib.contextmanager
     def by(self, call: Call, sample: str) -> Iterator[None]:
         """A context in which the call runs once."""
         before = self._counts()
         yield
-        kernels = frozenset((self._counts() - before).items())
+        launches = self._counts() - before
+        self.last = frozenset(launches)
+        templates: Counter[str] = Counter()
+        for name, count in launches.items():
+            templates[name.partition("<")[0]] += count
+        kernels = frozenset(templates.items())
         known = self.calls.get(kernels)
         if kernels and (known is None or _rank(call) < _rank(known[0])):
             self.calls[kernels] = call, sample
 
     def _counts(self) -> Counter[str]:
-        counts: Counter[str] = Counter()
-        for name, count in self._cell.process.branches(self._form).items():
-            counts[name.partition("<")[0]] += count
-        return counts
+        return Counter(self._cell.process.branches(self._form))
 
 
 def _rank(call: Call) -> tuple[bool, int]:

@@ -124,7 +124,7 @@ def compare(cell: Cell, call: Call) -> tuple[Tensor, ...]:
             raise CheckFailed(f"{cell.name(path)} was changed by the call", call)
     _require_views(cell, call, results, tensors)
     expected = Expected.of(cell, call)
-    got, want = form_of_whole(whole), form_of_whole(cell.refer_whole(call))
+    got, want = form_of_whole(whole), form_of_whole(expected.whole)
     if got != want and not (isinstance(whole, tuple | list) and _listed(got) == _listed(want)):
         raise CheckFailed(f"the call returns {got}, the reference {want}", call)
     if len(results) != len(expected.native):
