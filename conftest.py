@@ -5,8 +5,8 @@ what wants its terminal (``-s``, ``--pdb``). ``-m gpu``, all that needs a GPU, r
 time is nvcc's. ``-n`` decides it otherwise.
 
 Tests marked ``extended`` take long, and a cheaper test shows the same kind of thing. The whole suite and its folders
-leave them out without ``--extended``; ``--extended=2/4``, or ``TRIFOLD_EXTENDED=2/4`` in the environment, runs the second
-of four parts of them. A file, a test, ``-k`` or ``-m`` leaves out nothing.
+leave them out without ``--extended``; ``--extended=2/4`` runs the second of four parts of them, as does
+``TRIFOLD_EXTENDED=2/4`` in the environment. A file, a test, ``-k`` or ``-m`` leaves out nothing.
 """
 
 from __future__ import annotations
