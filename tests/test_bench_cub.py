@@ -278,6 +278,7 @@ def test_the_fastest_peer_is_known_where_cub_has_competed_or_refused() -> None:
 
 @requires_nvcc
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.extended
 def test_nvcc_compiles_its_source(name: CubFunction) -> None:
     source = cub._SOURCES / cub._FUNCTIONS[name].source
     made = compile_only(OpFiles(source.stem, *(source,) * 5), "9.0", namespace="trifold_bench")

@@ -417,5 +417,6 @@ def test_a_cuda_build_runs_and_is_cached(make_op: MakeOp) -> None:
 
 
 @requires_nvcc
+@pytest.mark.extended
 def test_an_op_whose_rows_clusters_share_compiles_for_a_gpu_without_clusters() -> None:
     assert compile_only(Workspace(Path(__file__).parents[1]).files("rms_norm"), "8.0").arch == "8.0"

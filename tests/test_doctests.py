@@ -25,7 +25,13 @@ def failures(function: Callable[..., Any]) -> tuple[int, int]:
     return runner.summarize(verbose=False)
 
 
-@pytest.mark.parametrize("op", GALLERY.ops())
+_FIRST = ("add", "softmax", "normal_sample", "histogram", "topk")
+
+
+@pytest.mark.parametrize(
+    "op", [pytest.param(op, marks=() if op in _FIRST else pytest.mark.extended) for op in GALLERY.ops()]
+)
+@pytest.mark.usefixtures("quick_builds")
 def test_the_example_of_an_op_runs(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(GALLERY.root)
     failed, tried = failures(trifold.load(op))

@@ -50,7 +50,11 @@ def waiting(workspace: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[
         process.kill()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.extended)],
+    ids=lambda number: number.name,
+)
 def test_what_was_checked_is_reported(waiting: tuple[subprocess.Popen[bytes], Path], number: signal.Signals) -> None:
     process, report = waiting
     os.kill(process.pid, number)

@@ -55,6 +55,7 @@ def test_a_wrong_kernel_fails_with_the_case_and_a_program_that_reproduces_it(wor
     assert 'trifold.load("add", implementation="prototype", device="cpu")' in result.stdout
 
 
+@pytest.mark.extended
 def test_a_port_that_does_not_compile_fails_the_checks_that_it_keeps_from_running(workspace: Path) -> None:
     kernel = workspace / "cuda_src" / "add.cuh"
     kernel.write_text(kernel.read_text() + "syntax error\n")

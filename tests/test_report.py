@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -153,6 +152,12 @@ def test_a_report_is_plain_json() -> None:
     }
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A copy of the gallery for all examples of a property."""
+    return copy_of_gallery("add", tmp_path_factory.mktemp("kept"))
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     return copy_of_gallery("add", tmp_path)
@@ -214,14 +219,12 @@ _NEARLY = st.fixed_dictionaries(
 )
 @given(content=(_JSON | _NEARLY).map(lambda value: json.dumps(value).encode()) | st.binary(max_size=8))
 @settings(max_examples=200, deadline=None)
-def test_whatever_stands_in_a_certificates_place_is_answered_in_words(content: bytes) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        workspace = copy_of_gallery("add", Path(folder))
-        path = certificate_path(workspace, "add")
-        path.parent.mkdir(parents=True)
-        path.write_bytes(content)
-        assert stages(workspace)[0].certificate.startswith((f"unreadable: {path}", "stale: "))
-        assert certified_rows(workspace, CellName("add", "port", "cpu"), "cpu", examples=None, seed=None) == []
+def test_whatever_stands_in_a_certificates_place_is_answered_in_words(kept: Workspace, content: bytes) -> None:
+    path = certificate_path(kept, "add")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    assert stages(kept)[0].certificate.startswith((f"unreadable: {path}", "stale: "))
+    assert certified_rows(kept, CellName("add", "port", "cpu"), "cpu", examples=None, seed=None) == []
 
 
 @pytest.mark.parametrize(("field", "wrong"), [("examples", {"port cpu": "80"}), ("examples", None)])

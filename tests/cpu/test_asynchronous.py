@@ -103,6 +103,7 @@ def test_operations_are_late_where_nothing_waits_for_them(plain: Start) -> None:
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
+@pytest.mark.extended
 def test_nvcc_compiles_all(tmp_path: Path) -> None:
     write_program(tmp_path)
     options = ("-std=c++20", "-arch=sm_90", "-Xptxas=-O0", "--expt-relaxed-constexpr", f"-I{INCLUDE_ROOT}")

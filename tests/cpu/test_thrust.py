@@ -28,7 +28,7 @@ centres: 1.5 20.5 6.875 \n\
     ("name", "prints"),
     [
         ("algorithms", "0 failures\n"),
-        ("memory", "3: 3 3 \n0 failures\n"),
+        pytest.param("memory", "3: 3 3 \n0 failures\n", marks=pytest.mark.extended),
         pytest.param("samples", SAMPLES, marks=pytest.mark.extended),
     ],
 )

@@ -123,6 +123,7 @@ def test_a_sample_of_an_op(editor: Editor) -> None:
     assert editor.go("continue") == "ended"
 
 
+@pytest.mark.extended
 def test_the_tests_in_the_open_file(editor: Editor) -> None:
     tests = FOLDER / "faulty.py"
     editor.start(entry("Simulator: the tests in", file=str(tests)), tests, {"following =": "cuda.threadIdx.x == 5"})

@@ -50,6 +50,7 @@ def test_drafted_files_follow_the_prototype_until_they_are_edited(workspace: Pat
     assert header.read_text().endswith("// mine\n")
 
 
+@pytest.mark.extended
 def test_generated_cpp_that_nobody_has_edited_follows_the_prototype(workspace: Path) -> None:
     command = [sys.executable, "-m", "trifold", "new", "op", "add", "--force", "--workspace", str(workspace)]
     subprocess.run(command, check=True, capture_output=True)

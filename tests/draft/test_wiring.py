@@ -191,6 +191,7 @@ def test_a_prototype_without_the_ops_function_is_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("quick_builds")
+@pytest.mark.extended
 def test_the_drafted_files_are_verified(tmp_path: Path) -> None:
     """A missing ports/OP.py is written, too, and left as it is once it is edited."""
     for folder in ("prototypes", "verify", "cuda_src", "ports"):

@@ -20,7 +20,7 @@ OF_EACH_KIND = ("cross_entropy", "cumsum", "quantize_int8", "swiglu")
 @pytest.mark.parametrize(
     "ops",
     [
-        pytest.param(OF_EACH_KIND, id="an op of each kind"),
+        pytest.param(OF_EACH_KIND, id="an op of each kind", marks=pytest.mark.extended),
         pytest.param(GALLERY.ops(), id="all", marks=[pytest.mark.extended, pytest.mark.slow(seconds=120)]),
     ],
 )

@@ -54,6 +54,7 @@ def seed_in(text: str) -> str:
 
 
 @pytest.mark.usefixtures("quick_builds")
+@pytest.mark.extended
 def test_a_right_op_passes_and_its_certificate_says_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = verified_workspace(tmp_path / "workspace", "round_ste")
     certify(workspace, "round_ste", devices=HERE)

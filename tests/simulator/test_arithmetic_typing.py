@@ -57,6 +57,7 @@ def sample(kind: str) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_every_result_has_numbas_type(numba_types: dict[str, str]) -> None:
     checked, wrong = 0, []
     for key, wanted in numba_types.items():
