@@ -1,4 +1,4 @@
-// A race that is meant, and accepted by a comment: docs/ports-on-the-cpu.md.
+// A race that is meant, and accepted by a comment: docs/cuda-programs.md.
 #include <cstdio>
 
 __global__ void any_positive(const float* x, int* found) {

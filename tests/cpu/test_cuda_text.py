@@ -114,11 +114,11 @@ REFUSED = {
         2,
     ),
     "<thrust/shuffle.h>": ("#include <thrust/shuffle.h>", 1),
-    "a part of Thrust that docs/ports-on-the-cpu.md does not list": (
+    "a part of Thrust that docs/cuda-programs.md does not list": (
         "#include <thrust/merge.h>\nvoid f() {\n  thrust::set_union_by_key(a, b, c, d, x, y, k, v);\n}",
         3,
     ),
-    "a part of CUB that docs/ports-on-the-cpu.md does not list": (
+    "a part of CUB that docs/cuda-programs.md does not list": (
         "#include <cub/cub.cuh>\nvoid f() {\n  cub::DeviceMergeSort::SortKeys(temp, bytes, x, n, less);\n}",
         3,
     ),

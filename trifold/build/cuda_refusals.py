@@ -23,7 +23,7 @@ _LIBRARY_HEADER = re.compile(
 )
 _HINTS = {
     "curand": "<curand_kernel.h> has what the CPU has of cuRAND",
-    "thrust/": "docs/ports-on-the-cpu.md says what the CPU has of Thrust; write the rest as a kernel",
+    "thrust/": "docs/cuda-programs.md says what the CPU has of Thrust; write the rest as a kernel",
     "cublas": "for the CPU, write a kernel or a loop of the host",
 }
 

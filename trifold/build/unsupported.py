@@ -77,7 +77,7 @@ FEATURES = (
         _GUARD,
     ),
     Feature(
-        "a part of CUB that docs/ports-on-the-cpu.md does not list",
+        "a part of CUB that docs/cuda-programs.md does not list",
         re.compile(
             r"\bcub::(?:Device(?!Reduce\b|SegmentedReduce\b|Scan\b|Select\b|RadixSort\b|Histogram\b|RunLengthEncode\b)\w+|Grid\w+|"
             r"CachingDeviceAllocator|BlockRadixRank\w*|BlockRunLengthDecode|\w+MergeSort|Warp(?:Load|Store|Exchange))\b"
@@ -86,7 +86,7 @@ FEATURES = (
         in_text=True,
     ),
     Feature(
-        "a part of Thrust that docs/ports-on-the-cpu.md does not list",
+        "a part of Thrust that docs/cuda-programs.md does not list",
         re.compile(
             r"\bthrust::(?:(?:async|mr|omp|tbb|system::omp|system::tbb)::\w+|(?:random::)?ranlux\w+|shuffle\w*|set_\w+_by_key|"
             r"(?:random::)?(?:discard_block|subtract_with_carry|xor_combine|linear_feedback_shift)_engine|"
