@@ -51,8 +51,13 @@ def source_hashes(workspace: Workspace, files: OpFiles) -> dict[str, str]:
     folder = files.binding.parent
     folders = _import_folders(root)
     listing = functools.cache(names_in)
+    file_at = functools.cache(functools.partial(_file_of, root))
+
+    def within(paths: Iterable[Path]) -> Iterator[Path]:
+        return (file for path in dict.fromkeys(paths) if (file := file_at(path)) is not None)
+
     found: dict[Path, str] = {}
-    waiting = [*files, *_within(root, (folder / name for name in _toolkit_headers()))]
+    waiting = [*files, *within(folder / name for name in _toolkit_headers())]
     if (suppressions := configured_suppressions(workspace.root)) is not None:
         waiting.append(Path(os.path.abspath(suppressions)))
     while waiting:
@@ -65,9 +70,9 @@ def source_hashes(workspace: Workspace, files: OpFiles) -> dict[str, str]:
             continue  # missing, or removed meanwhile
         found[path] = hashlib.sha256(content).hexdigest()
         if path.suffix == ".py":
-            waiting += _within(root, imported(path, content, [*dict.fromkeys((*folders, path.parent))], listing))
+            waiting += within(imported(path, content, [*dict.fromkeys((*folders, path.parent))], listing))
         elif b"\0" not in content:  # not text: a compiled module, or data
-            waiting += _within(root, _included(path, content, folder))
+            waiting += within(_included(path, content, folder))
     return {os.path.relpath(path, root): found[path] for path in sorted(found)}
 
 
@@ -76,16 +81,14 @@ def changed_sources(before: Mapping[str, object], after: Mapping[str, object]) -
     return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
 
 
-def _within(root: Path, paths: Iterable[Path]) -> Iterator[Path]:
-    """Those of ``paths`` that are files of the workspace, under one name each."""
-    for path in paths:
-        if not os.path.isfile(path):
-            continue
-        real = os.path.realpath(path)
-        plain = os.path.normpath(path)  # wrong if ".." follows a link to a folder
-        found = Path(plain if os.path.realpath(plain) == real else real)
-        if found.is_relative_to(root) and not Path(real).is_relative_to(_TOOLKIT):
-            yield found
+def _file_of(root: Path, path: Path) -> Path | None:
+    """The file of the workspace at ``path``, under one name; None if there is none."""
+    if not os.path.isfile(path):
+        return None
+    real = os.path.realpath(path)
+    plain = os.path.normpath(path)  # wrong if ".." follows a link to a folder
+    found = Path(plain if os.path.realpath(plain) == real else real)
+    return found if found.is_relative_to(root) and not Path(real).is_relative_to(_TOOLKIT) else None
 
 
 # ----------------------------------------------------------------------------------------------------------------- C++
