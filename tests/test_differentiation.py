@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import strategies as st
 
 from tests.drawn_specs import HereProcess
 from tests.wrong.entry import GALLERY
 from trifold.implementation import reference
-from trifold.spec import Call, Limits, TensorCase
+from trifold.spec import Call, Limits, Sample, TensorCase
 from trifold.spec.load import load_spec
 from trifold.verification.calls import Search
 from trifold.verification.cell import Cell, Remote
-from trifold.verification.checks.differentiation import RightGradients, gradient_scales, upstream_gradient
+from trifold.verification.checks.differentiation import (
+    RightGradients,
+    gradient_scales,
+    in_dtype_of_spec,
+    upstream_gradient,
+)
 
 
 def _cell(op: str) -> Cell:
@@ -58,3 +65,19 @@ def test_an_upstream_gradient_is_contiguous_expanded_transposed_or_a_part(
 ) -> None:
     grad = upstream_gradient(torch.empty(shape), torch.float32, 1)
     assert (tuple(grad.shape), grad.stride(), grad.storage_offset()) == (shape, stride, offset)
+
+
+def test_parameters_that_are_wider_than_half_rows_in_the_spec_remain_so() -> None:
+    def call(*dtypes: torch.dtype) -> Call:
+        return Call(tuple(TensorCase((3,), dtype) for dtype in dtypes))
+
+    single, half = torch.float32, torch.float16
+    cell = _cell("mul")
+    cell.spec = dataclasses.replace(
+        cell.spec,
+        calls=lambda limits: st.just(call(half, single)),
+        samples=[Sample("half", call(half, single), "")],
+        edges=(),
+    )
+    assert in_dtype_of_spec(cell, call(single, single), half) == call(half, single)
+    assert in_dtype_of_spec(cell, call(half, single), torch.float64) == call(torch.float64, torch.float64)

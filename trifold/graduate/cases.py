@@ -22,7 +22,13 @@ from trifold.spec.load import load_spec
 from trifold.spec.spec import BadCall
 from trifold.verification.calls import ORDINARY, Search
 from trifold.verification.cell import Cell
-from trifold.verification.checks.differentiation import differentiate, exactly, gradient_scales, in_dtype
+from trifold.verification.checks.differentiation import (
+    differentiate,
+    exactly,
+    gradient_scales,
+    in_dtype,
+    in_dtype_of_spec,
+)
 from trifold.verification.comparison import Expected
 from trifold.verification.tolerance import allowed_error
 from trifold.workspace import OpFiles
@@ -146,7 +152,7 @@ class _Recording:
 
     def _all_calls(self) -> Iterator[Call]:
         spec = self.cell.spec
-        yield from (in_dtype(call, dtype) for dtype in DTYPES for call in spec.smooth)
+        yield from (in_dtype_of_spec(self.cell, call, dtype) for dtype in DTYPES for call in spec.smooth)
         yield from (sample.call for sample in spec.samples)
         yield from spec.edges
         for number in range(8 * _CALLS):  # some have small arguments and large results

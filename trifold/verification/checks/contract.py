@@ -26,6 +26,7 @@ from trifold.verification.checks.differentiation import (
     differentiate,
     forward,
     in_dtype,
+    in_dtype_of_spec,
     require_gradients,
     same_gradients,
     unit_upstream_gradient,
@@ -205,7 +206,8 @@ def repeatable(cell: Cell) -> None:
             cell.run_case(lambda call: _keeps_what_is_saved(cell, call), call, "another call before backward")
             cell.run_case(lambda call: _notices_changes(cell, call), call, "arguments that change before backward")
             for dtype in DTYPES:
-                cell.run_case(lambda call: _same_backward_again(cell, call), in_dtype(call, dtype), "backward twice")
+                again = in_dtype_of_spec(cell, call, dtype)
+                cell.run_case(lambda call: _same_backward_again(cell, call), again, "backward twice")
     followed = list(small)
     for call in (*(call for _, call in further), *_in_each_layout(cell)):
         if call not in followed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +14,7 @@ from trifold.isolation.tensors import mapped
 from trifold.spec import AliasCase, Call, TensorCase
 from trifold.spec.call import Path, put_at, tensor_at
 from trifold.spec.case import AnyCase
+from trifold.verification.calls import FORMS, FORMS_LIMITS, FORMS_SALT, exchanged
 from trifold.verification.cell import Arguments, Cell
 from trifold.verification.comparison import with_working
 from trifold.verification.outcomes import CheckFailed
@@ -91,6 +93,27 @@ def in_dtype(call: Call, dtype: torch.dtype) -> Call:
         return case
 
     return call.with_cases(changed)
+
+
+def in_dtype_of_spec(cell: Cell, call: Call, dtype: torch.dtype) -> Call:
+    """As :func:`in_dtype`, except for arguments that have another dtype in each of the spec's calls in ``dtype``, such
+    as float32 parameters beside half types."""
+    changed = in_dtype(call, dtype)
+    for place, other in _dtypes_beside(cell, dtype).items():
+        for path, case in changed.floating():
+            if path[0] == place and case.dtype == dtype:
+                changed = changed.with_cases(functools.partial(exchanged, case, replace(case, dtype=other)))
+    return changed
+
+
+def _dtypes_beside(cell: Cell, dtype: torch.dtype) -> dict[int | str, torch.dtype]:
+    """The dtypes of arguments, by place, that are never in ``dtype`` where the call is."""
+    found: dict[int | str, set[torch.dtype]] = {}
+    drawn = cell.drawn_calls(FORMS_LIMITS, FORMS, salt=FORMS_SALT)
+    for call in (*(call for _, call in cell.fixed_calls()), *drawn):
+        for path, case in call.floating() if call.dtype == dtype else ():
+            found.setdefault(path[0], set()).add(case.dtype)
+    return {place: min(dtypes, key=str) for place, dtypes in found.items() if dtype not in dtypes}
 
 
 Convert = Callable[[Tensor], Tensor]

@@ -25,6 +25,7 @@ from trifold.verification.checks.differentiation import (
     differentiate,
     exactly,
     in_dtype,
+    in_dtype_of_spec,
     require_gradients,
     upstream_gradient,
 )
@@ -146,7 +147,7 @@ def gradgradcheck(cell: Cell) -> str | None:
     if refusals:
         return f"second derivatives are refused: {'; '.join(sorted(refusals))}"
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
-        call = in_dtype(smooth[-1], dtype)
+        call = in_dtype_of_spec(cell, smooth[-1], dtype)
         cell.begin(call, "smooth")
         _compare_second(cell, call)
     _with_constants(cell, in_dtype(smooth[-1], torch.float32))

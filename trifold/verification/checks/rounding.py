@@ -21,7 +21,7 @@ from trifold.verification.checks.differentiation import (
     differentiate,
     exactly,
     gradient_scales,
-    in_dtype,
+    in_dtype_of_spec,
     stated_gradient_errors,
 )
 from trifold.verification.comparison import scales
@@ -118,7 +118,7 @@ def _calls(cell: Cell, dtype: torch.dtype) -> Iterator[Call]:
             if any(isinstance(value, AliasCase) for value in call.args):
                 continue  # autograd adds two gradients, each of which is rounded
             if call.dtype.is_floating_point:
-                yield in_dtype(call.with_cases(functools.partial(_ordinary, salt)), dtype)
+                yield in_dtype_of_spec(cell, call.with_cases(functools.partial(_ordinary, salt)), dtype)
 
 
 def _ordinary(salt: int, case: AnyCase) -> AnyCase:
