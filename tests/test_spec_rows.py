@@ -88,6 +88,18 @@ def test_as_many_elements_are_drawn_as_are_asked_for(data: st.DataObject) -> Non
         assert shape[-1] >= least
 
 
+def test_rows_of_one_number_of_elements_have_more_than_a_column() -> None:
+    shapes: list[tuple[int, ...]] = []
+
+    @settings(deterministic, max_examples=20, phases=[Phase.generate])
+    @given(row_shapes(Limits(45, 45)))
+    def draw(shape: tuple[int, ...]) -> None:
+        shapes.append(shape)
+
+    draw()
+    assert {shape[-1] for shape in shapes} >= {9, 15, 45}
+
+
 def test_both_long_rows_and_many_rows_are_drawn() -> None:
     shapes: set[tuple[int, ...]] = set()
 

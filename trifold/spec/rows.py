@@ -49,7 +49,8 @@ def row_shapes(limits: Limits, *, least: int = 0, max_dims: int = MOST_DIMS) -> 
     ]
     few = [rows for rows in leading if math.prod(rows) and limits.allow(math.prod(rows), least=least)]
     drawn = [_long_rows(limits, few, least)]
-    if max_dims > 1 and max(1, least) <= limits.largest_factor:
+    # For one number of elements, these have one column each, of whatever remainder the number is.
+    if max_dims > 1 and max(1, least) <= limits.largest_factor and limits.fewest < limits.elements:
         drawn.append(_many_rows(limits, max(1, least), max_dims))
     return st.one_of(*([st.sampled_from(listed)] if listed else []), *drawn)
 
