@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from trifold.spec import DTYPES
-from trifold.verification.tolerance import form_mismatch, mismatch, same_bits, same_numbers
+from trifold.verification.tolerance import form_mismatch, mismatch, overlap, same_bits, same_numbers
 
 INF, NAN = math.inf, math.nan
 
@@ -253,3 +253,12 @@ def test_same_numbers_takes_any_nan_for_any_other_and_nothing_else(dtype: torch.
     assert not same_bits(a, other_nan)
     for wrong in ([NAN, 2.0, 0.0], [NAN, 1.0, -0.0], [1.0, NAN, 0.0], [NAN, NAN, 0.0]):
         assert not same_numbers(a, torch.tensor(wrong, dtype=dtype))
+
+
+def test_parts_of_one_storage_overlap_where_they_have_an_element_in_common() -> None:
+    memory = torch.zeros(4, 6)
+    assert overlap(memory[:3], memory[2:])
+    assert overlap(memory[:, 1::2], memory[1, 3])
+    assert not overlap(memory[:2], memory[2:])
+    assert not overlap(memory[:, ::2], memory[:, 1::2])
+    assert not overlap(memory[:2], torch.zeros(4, 6)[:2])

@@ -433,4 +433,48 @@ SPECS = (
         implementation="prototype",
         message="Jacobian mismatch",
     ),
+    Wrong(
+        name="of one tensor passed twice, both results are one tensor",
+        why="the second would have the same numbers; whoever changes one in place changes the other",
+        op="rope",
+        edits=edits(
+            "prototype",
+            (
+                "    return q_out, k_out\n\n\ndef _heads",
+                "    if (q.data_ptr(), q.shape, q.stride()) == (k.data_ptr(), k.shape, k.stride()):\n"
+                "        return q_out, q_out\n"
+                "    return q_out, k_out\n\n\ndef _heads",
+            ),
+        ),
+        row="values",
+        implementation="prototype",
+        message="results 0 and 1 lie in the same memory",
+    ),
+    Wrong(
+        name="indices of 32 bits are read as such of 64",
+        why="a pointer was cast, not checked, and whoever forgets a check forgets it twice",
+        op="embedding",
+        edits=(
+            *edits(
+                "binding",
+                (
+                    "  trifold::check(indices.scalar_type() == trifold::ScalarType::Long, op, "
+                    '": indices must be int64, not ",\n'
+                    '                 trifold::Dtype{indices}, "; convert it with indices.long()");\n',
+                    "",
+                ),
+            ),
+            *edits(
+                "spec",
+                (
+                    '        _bad_call("int32 indices", ("indices", "int64", "int32"), '
+                    "indices=torch.zeros(3).int()),\n",
+                    "",
+                ),
+            ),
+        ),
+        row="values",
+        implementation="port",
+        message="the op takes indices in int32, where they are int64 in each call of the spec",
+    ),
 )

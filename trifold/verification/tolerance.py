@@ -209,5 +209,23 @@ def share_memory(a: Tensor, b: Tensor) -> bool:
     return a.numel() > 0 and a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
 
 
+def overlap(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors have a byte in common."""
+    if b.numel() == 0 or not share_memory(a, b):
+        return False
+    of_a, of_b = _bytes_in_storage(a), _bytes_in_storage(b)
+    fewer = min(len(of_a), len(of_b))
+    return bool((of_a[:fewer] & of_b[:fewer]).any())
+
+
+def _bytes_in_storage(tensor: Tensor) -> Tensor:
+    """For each byte of the tensor's storage, whether it belongs to the tensor."""
+    size = tensor.untyped_storage().nbytes() // tensor.itemsize
+    places = torch.arange(size).as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+    marks = torch.zeros(size, tensor.itemsize, dtype=torch.bool)
+    marks[places.flatten()] = True
+    return marks.flatten()
+
+
 def _index(flat: int, tensor: Tensor) -> tuple[int, ...]:
     return tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), tensor.shape)) if tensor.dim() else ()

@@ -1,5 +1,5 @@
-"""Calls that the spec never draws: of floating dtypes and memory layouts, and of tensors of which one has another dtype
-or shape.
+"""Calls that the spec never draws: of dtypes and memory layouts, and of tensors of which one has another dtype or
+shape.
 
 An op may refuse them. If it accepts them, it must be right: callers know what an op accepts, not what its spec draws.
 """
@@ -35,6 +35,7 @@ def undrawn_calls(cell: Cell) -> Iterator[tuple[str, Call]]:
     for dtype in DTYPES if floating else ():
         if dtype not in drawn:
             yield f"{str(dtype).removeprefix('torch.')}, which no call of the spec has", in_dtype(floating[0], dtype)
+    yield from _other_indices(cell, calls)
     for path in dict.fromkeys(path for call in calls for path, _ in call.cases()):
         if any(path in cell.written_paths(call) for call in calls):
             continue
@@ -50,6 +51,24 @@ def undrawn_calls(cell: Cell) -> Iterator[tuple[str, Call]]:
     yield from _unlike_the_first(
         cell, [call for call in floating if not any(isinstance(v, AliasCase) for v in call.args)]
     )
+
+
+def _other_indices(cell: Cell, calls: Sequence[Call]) -> Iterator[tuple[str, Call]]:
+    """A call with indices in another dtype of integers, where they have one dtype in each call of the spec: their bytes
+    may be read as those of the usual one."""
+    found: dict[Path, list[tuple[Call, IndexCase]]] = {}
+    for call in calls:
+        for path, case in call.cases():
+            if isinstance(case, IndexCase) and math.prod(case.shape) > 1:
+                found.setdefault(path, []).append((call, case))
+    for path, pairs in found.items():
+        dtypes = {case.dtype for _, case in pairs}
+        call, case = pairs[0]
+        if len(dtypes) == 1 and path not in cell.written_paths(call):
+            other = torch.int32 if case.dtype == torch.int64 else torch.int64
+            usual, words = (str(dtype).removeprefix("torch.") for dtype in (case.dtype, other))
+            name = f"{cell.name(path)} in {words}, where they are {usual} in each call of the spec"
+            yield name, call.with_cases(functools.partial(exchanged, case, replace(case, dtype=other)))
 
 
 def _unlike_the_first(cell: Cell, calls: Sequence[Call]) -> Iterator[tuple[str, Call]]:

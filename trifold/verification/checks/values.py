@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -19,7 +20,7 @@ from trifold.verification.checks.undrawn import right_or_refused
 from trifold.verification.comparison import Expected, same_values
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.results import as_tuple, form_of_whole
-from trifold.verification.tolerance import form_mismatch, same_bits, share_memory
+from trifold.verification.tolerance import form_mismatch, overlap, same_bits, share_memory
 
 _AGAIN = 8  # calls that are repeated later
 _PATIENCE = 10.0  # seconds
@@ -129,6 +130,7 @@ def compare(cell: Cell, call: Call) -> tuple[Tensor, ...]:
         raise CheckFailed(f"the call returns {got}, the reference {want}", call)
     if len(results) != len(expected.native):
         raise CheckFailed(f"{len(results)} results, the reference has {len(expected.native)}", call)
+    _require_apart(call, results, expected.native)
     for number, (result, own) in enumerate(zip(results, expected.native, strict=True)):
         wrong = form_mismatch(result, own) or expected.wrong(number, result, signs=True)
         if wrong:
@@ -140,6 +142,15 @@ def compare(cell: Cell, call: Call) -> tuple[Tensor, ...]:
 def _listed(form: str) -> str:
     """Tuples and lists of tensors are the same for a caller of torch's operators."""
     return form.replace("[", "(").replace("]", ")")
+
+
+def _require_apart(call: Call, results: tuple[Tensor, ...], native: tuple[Tensor, ...]) -> None:
+    """No two results have memory in common, unless those of the reference have."""
+    for i, j in itertools.combinations(range(len(results)), 2):
+        if overlap(results[i], results[j]) and not overlap(native[i], native[j]):
+            raise CheckFailed(
+                f"results {i} and {j} lie in the same memory: a change of one in place changes the other", call
+            )
 
 
 def _require_views(cell: Cell, call: Call, results: tuple[Tensor, ...], tensors: Mapping[Path, Tensor]) -> None:
