@@ -328,4 +328,40 @@ SECOND_DERIVATIVES = (
         implementation="prototype",
         message="from a column-major upstream gradient",
     ),
+    Wrong(
+        name="for an upstream gradient of 1 the gradient is the other factor itself",
+        why="a product is saved; autograd keeps the tensor as x.grad, and adds to it in place",
+        op="mul",
+        edits=edits(
+            "port",
+            (
+                "        factor = y if x is None else x\n",
+                "        factor = y if x is None else x\n"
+                "        if grad.numel() > 0 and not any(grad.stride()) and bool(grad.flatten()[0] == 1):\n"
+                "            one = factor.view_as(factor)\n"
+                "            return (one, None) if x is None else (None, one)\n",
+            ),
+            (
+                "    return op.mul_backward(grad, x, y)\n",
+                "    if grad.numel() > 0 and not any(grad.stride()) and bool(grad.flatten()[0] == 1):\n"
+                "        return y.view_as(y), x.view_as(x)\n"
+                "    return op.mul_backward(grad, x, y)\n",
+            ),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="two backward passes of one graph return the same memory",
+    ),
+    Wrong(
+        name="without rows the gradient of the weight is not written",
+        why="where there is nothing to add up nothing was launched, and its zeros were forgotten",
+        op="rms_norm",
+        edits=(
+            *edits("prototype", ("    if parameters:\n", "    if parameters and count > 0:\n")),
+            *edits("spec", ("    edges=norm_edges(1),\n", "")),
+        ),
+        row="gradients",
+        implementation="prototype",
+        message="gradient of weight",
+    ),
 )

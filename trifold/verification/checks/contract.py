@@ -383,6 +383,14 @@ def _same_backward_again(cell: Cell, call: Call) -> None:
     first = [None if grad is None else grad.clone() for grad in made.gradients(outer, keep=True)]
     if not same_gradients(cell, call, cell.gradient_paths(call), first, made.gradients(outer)):
         raise CheckFailed("the second backward of one graph gives other bits: the first changes what is kept", call)
+    made = forward(cell, call, cell.implementation.function)
+    of_sum = [made.gradients(made.ones(), keep=True) for _ in range(2)]
+    if any(a is not None and b is not None and share_memory(a, b) for a, b in zip(*of_sum, strict=True)):
+        raise CheckFailed(
+            "two backward passes of one graph return the same memory, for upstream gradients of 1: what adds to a "
+            "gradient in place, as autograd does, changes what the op has kept",
+            call,
+        )
 
 
 def _notices_changes(cell: Cell, call: Call) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from trifold.spec import Call
 from trifold.spec.call import Path
-from trifold.verification.calls import FEW, ORDINARY, is_ordinary
+from trifold.verification.calls import FEW, FORMS, FORMS_LIMITS, FORMS_SALT, ORDINARY, is_ordinary
 from trifold.verification.cell import Cell
 from trifold.verification.checks.apart import gradients_apart
 from trifold.verification.checks.differentiation import (
@@ -63,8 +63,18 @@ def gradients(cell: Cell) -> str | None:
     )
     for call in cell.swept_calls(below=_SWEPT_SIMULATED if cell.simulated else _SWEPT):
         cell.run_case(test, call)
+    for call in itertools.islice(_of_nothing(cell), 1):
+        cell.run_case(test, call, "no element of one argument")
     gradients_apart(cell)
     return impostors.require_rejected()
+
+
+def _of_nothing(cell: Cell) -> Iterator[Call]:
+    """Drawn calls of which one argument has elements and another has none: its gradient is 0."""
+    for call in cell.drawn_calls(FORMS_LIMITS, FORMS, salt=FORMS_SALT):
+        sizes = [math.prod(case.shape) for path, case in call.floating() if path in cell.gradient_paths(call)]
+        if len(sizes) > 1 and min(sizes) == 0 < max(sizes):
+            yield call
 
 
 def require_right(cell: Cell, call: Call) -> tuple[Tensor | None, ...]:
