@@ -169,4 +169,108 @@ SURROUNDINGS = (
         implementation="prototype",
         message="random numbers, those of numpy.random",
     ),
+    Wrong(
+        name="a thread that did not load the op lacks what it made there",
+        why="a variable of threads was set where the module was imported; autograd's own threads call, too",
+        op="sigmoid",
+        edits=edits(
+            "prototype",
+            ("import math\n", "import math\nimport threading\n"),
+            ("def reference(", "_local = threading.local()\n_local.calls = 0\n\n\ndef reference("),
+            (
+                '    check_floating("sigmoid", x=x)\n',
+                '    check_floating("sigmoid", x=x)\n    _local.calls += 1\n',
+            ),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="in another thread, it fails",
+    ),
+    Wrong(
+        name="arguments are cast under autocast",
+        why="matrix products are; torch itself leaves sigmoid's arguments as they are",
+        op="sigmoid",
+        edits=edits(
+            "port",
+            ("from torch import Tensor\n", "import torch\nfrom torch import Tensor\n"),
+            (
+                "    y: Tensor = op.sigmoid(x)\n",
+                "    if torch.is_autocast_enabled(x.device.type):\n"
+                "        x = x.to(torch.get_autocast_dtype(x.device.type))\n"
+                "    y: Tensor = op.sigmoid(x)\n",
+            ),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="under torch.autocast, a result is torch.bfloat16",
+    ),
+    Wrong(
+        name="with deterministic algorithms rows are in order, and their indices are not",
+        why="the path for torch's flag was never run",
+        op="scatter_add",
+        edits=edits(
+            "port",
+            ("from torch import Tensor\n", "import torch\nfrom torch import Tensor\n"),
+            (
+                "    out: Tensor = op.scatter_add(",
+                "    if torch.are_deterministic_algorithms_enabled():\n"
+                "        source = source[index.argsort()]\n"
+                "    out: Tensor = op.scatter_add(",
+            ),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="with torch.use_deterministic_algorithms(True)",
+    ),
+    Wrong(
+        name="the weight of a module is converted once",
+        why="a weight is constant in inference; an optimizer changes it, and the first one is used for ever",
+        op="layer_norm",
+        edits=edits(
+            "port",
+            ("from torch import Tensor\n", "import torch\nfrom torch import Tensor\n"),
+            ("def register(", "_kept = {}\n\n\ndef register("),
+            (
+                "    y: Tensor = op.layer_norm(x, weight, bias, eps)",
+                "    if isinstance(weight, torch.nn.Parameter):\n"
+                "        weight = _kept.setdefault(id(weight), weight.detach().clone())\n"
+                "    y: Tensor = op.layer_norm(x, weight, bias, eps)",
+            ),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="got other numbers in place",
+    ),
+    Wrong(
+        name="arguments that require a gradient are kept",
+        why="they are found by backward in a table, from which only backward removes them",
+        op="mul",
+        edits=edits(
+            "port",
+            (
+                "def _backward(ctx",
+                "_saved = []\n\n\ndef _save(x, y, out):\n"
+                "    if x.requires_grad and y.requires_grad:\n        _saved.append((x, y))\n"
+                "    return x if y.requires_grad else None, y if x.requires_grad else None\n\n\n"
+                "def _backward(ctx",
+            ),
+            ("save=lambda x, y, out: (x if y.requires_grad else None, y if x.requires_grad else None)", "save=_save"),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="after a call with gradients and without backward the op still holds 2",
+    ),
+    Wrong(
+        name="a variable of the environment is set when the op is loaded",
+        why="it was left over from a search for a fault; each launch of the application now waits for its kernel",
+        op="add",
+        edits=edits(
+            "port",
+            ("from torch import Tensor\n", "import os\n\nfrom torch import Tensor\n"),
+            ("op = wire(", 'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nop = wire('),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="os.environ['CUDA_LAUNCH_BLOCKING'], for the whole process, from unset to 1",
+    ),
 )

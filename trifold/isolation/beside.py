@@ -7,6 +7,7 @@ answer in JSON, and tensors. Whatever the judge can decide from these is left to
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import pickle
@@ -99,21 +100,54 @@ def _backward_twice(function: Callable[..., Any], args: Arguments, kwargs: dict[
 
 
 def run_what_is_kept(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
-    """How many arguments and results are still referenced after calls without gradients whose caller has dropped
-    them; and the modules, besides torch, whose random state these calls change."""
-    calls: list[list[torch.UntypedStorage]] = []
+    """How many arguments and results are still referenced after calls whose caller has dropped them, without gradients
+    and, without a backward pass, with them; and the modules, besides torch, whose random state these calls change."""
+    kept = []
     before = other_random_states()
-    with torch.no_grad():
+    for gradients in (False, True):
+        calls: list[list[torch.UntypedStorage]] = []
         for _ in range(2):  # the last call's may be cached until the next one
-            given = mapped([list(args), kwargs], torch.clone)
-            results = _results(op.function(*given[0], **given[1]))
+            given = mapped([list(args), kwargs], functools.partial(_cloned, gradient=gradients))
+            with torch.set_grad_enabled(gradients):
+                results = _results(op.function(*given[0], **given[1]))
             calls.append([one.untyped_storage() for one in tensors_in([given, results])])
             del given, results
-    gc.collect()
-    return {
-        "kept": sum(torch._C._storage_Use_Count(one._cdata) > 1 for one in calls[0]),
-        "drawn": [name for name, state in random_states().items() if state != before[name]],
-    }, ()
+        gc.collect()
+        kept.append(sum(torch._C._storage_Use_Count(one._cdata) > 1 for one in calls[0]))
+    drawn = [name for name, state in random_states().items() if state != before[name]]
+    return {"kept": kept[0], "kept for gradients": kept[1], "drawn": drawn}, ()
+
+
+def _cloned(value: Tensor, *, gradient: bool) -> Tensor:
+    """A copy, which requires a gradient if the value does and ``gradient`` says so."""
+    return value.detach().clone().requires_grad_(gradient and value.requires_grad)
+
+
+def run_changed_parameters(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
+    """Results and gradients of a call with other numbers: first of parameters that have them, in place, since a call
+    with the first numbers; then of tensors that no call had before."""
+
+    def parameter(value: Tensor) -> Tensor:
+        differentiable = value.is_floating_point() or value.is_complex()
+        return torch.nn.Parameter(value.detach(), value.requires_grad) if differentiable else value
+
+    def copied(value: Tensor) -> Tensor:
+        return _copied(value.detach()).requires_grad_(value.requires_grad)
+
+    def run(values: Any) -> tuple[list[Tensor], Sequence[Tensor | None]]:
+        with torch.random.fork_rng(range(torch.cuda.device_count())):
+            return _results_and_gradients(op, *values)
+
+    given = mapped([list(args), kwargs], parameter)
+    run(given)
+    for one in tensors_in(given):
+        if isinstance(one, torch.nn.Parameter):
+            # All of its memory, in the other order: these numbers are valid, too. Their change is not counted, as that
+            # by an optimizer that writes to x.data is not.
+            memory = one.data.new_empty(0).set_(one.untyped_storage())
+            memory.copy_(memory.flip(0))
+    fresh = mapped(given, copied)
+    return _answer_of([run(given), run(fresh)])
 
 
 def run_interleaved(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
@@ -152,6 +186,11 @@ def run_interleaved(op: Implementation, args: Arguments, kwargs: dict[str, Any],
     launches = run(None)
     for place in range(1, launches, max(1, launches // _PLACES)):
         run(place)
+    return _answer_of(runs)
+
+
+def _answer_of(runs: Sequence[tuple[list[Tensor], Sequence[Tensor | None]]]) -> Answer:
+    """The results and gradients of runs of one call."""
     values = [[*results, *grads] for results, grads in runs]
     given = [[value is not None for value in of_run] for of_run in values]
     return {"results": len(runs[0][0]), "given": given}, [

@@ -4,14 +4,18 @@ them."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import torch
+
+_VARIABLES = ("CUDA_", "CUBLAS_", "NCCL_", "OMP_", "MKL_", "PYTORCH_")  # of the names of others that an op may set
 
 
 def settings() -> dict[str, str]:
@@ -28,10 +32,14 @@ def settings() -> dict[str, str]:
         "torch.backends.cudnn.benchmark": torch.backends.cudnn.benchmark,
         "torch.set_flush_denormal()": (torch.tensor(2.0**-149) * 1 == 0).item(),
         "numpy.geterr()": np.geterr(),
+        "torch.is_inference_mode_enabled()": torch.is_inference_mode_enabled(),
+        "torch.is_autocast_enabled()": [torch.is_autocast_enabled(device) for device in ("cpu", "cuda")],
+        "torch.backends.cudnn.deterministic": torch.backends.cudnn.deterministic,
         "gc.isenabled()": gc.isenabled(),
         "os.getcwd()": os.getcwd(),
     }
-    return {name: str(value) for name, value in values.items()}
+    variables = {f"os.environ[{name!r}]": os.environ[name] for name in os.environ if name.startswith(_VARIABLES)}
+    return {name: str(value) for name, value in (values | variables).items()}
 
 
 def other_random_states() -> dict[str, object]:
@@ -47,15 +55,38 @@ def random_states() -> dict[str, object]:
     return {"random": random.getstate(), "numpy.random": (name, tuple(keys), *position)}
 
 
+def called(function: Callable[[], Any], others: Sequence[str], device: str = "") -> Any:
+    """What ``function`` returns where an application has other settings, or calls from another thread.
+
+    Args:
+        others: names of these, of :class:`trifold.verification.remote_options.Options`.
+        device: of the call, for autocast; empty for a backward pass, which is not run under it.
+    """
+
+    def run() -> Any:
+        with contextlib.ExitStack() as stack:
+            if "default dtype" in others:
+                stack.enter_context(_restored(torch.get_default_dtype, torch.set_default_dtype, torch.float64))
+            if "deterministic" in others:
+                # Only warned of: torch has no other form of some of its own operators.
+                change = functools.partial(torch.use_deterministic_algorithms, warn_only=True)
+                stack.enter_context(_restored(torch.are_deterministic_algorithms_enabled, change, True))
+            if "autocast" in others and device:
+                dtype = torch.bfloat16 if device == "cpu" else torch.float16
+                stack.enter_context(torch.autocast(device, dtype))
+            return function()
+
+    if "thread" not in others:
+        return run()
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(run).result()
+
+
 @contextlib.contextmanager
-def others(request: dict[str, Any]) -> Iterator[None]:
-    """If the request says so, make torch's default dtype float64 within the context."""
-    if not request.get("other defaults"):
-        yield
-        return
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
+def _restored(current: Callable[[], Any], change: Callable[[Any], object], value: Any) -> Iterator[None]:
+    before = current()
+    change(value)
     try:
         yield
     finally:
-        torch.set_default_dtype(before)
+        change(before)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import functools
 import json
 import os
 import socket
@@ -161,9 +162,10 @@ class Server:
             self._set_random_state(request)
             self._set_jitter(request)
             owners = [bytes_of_storage(storage) for storage in made]
-            computing, mode = self._computing(request, owners, None), _mode(request["mode"])
-            with mode, computing as computed, defaults.others(request):
-                result = self.function(request["form"])(*args, **kwargs)
+            function = functools.partial(self.function(request["form"]), *args, **kwargs)
+            with self._computing(request, owners, None) as computed:
+                run = functools.partial(_in_mode, request["mode"], function)
+                result = defaults.called(run, request["others"], self.setup.device)
             tensors = list(tensors_in(values))
             inputs = {id(value): value for value in tensors if value.requires_grad}
             held = Held(owners, owners, inputs=list(inputs.values()))
@@ -191,15 +193,17 @@ class Server:
                 pairs = [(undefined()(o), torch.zeros_like(o)) for o in held.outputs]
             self._set_jitter(request)
             owners = [*held.arguments, *(bytes_of_storage(storage) for storage in made)]
-            with self._computing(request, owners, self._computed) as computed, defaults.others(request):
-                found_grads = torch.autograd.grad(
-                    [output for output, _ in pairs],
-                    inputs,
-                    [grad for _, grad in pairs],
-                    create_graph=create_graph,
-                    retain_graph=bool(request["keep"]) or create_graph,
-                    allow_unused=True,
-                )
+            differentiate = functools.partial(
+                torch.autograd.grad,
+                [output for output, _ in pairs],
+                inputs,
+                [grad for _, grad in pairs],
+                create_graph=create_graph,
+                retain_graph=bool(request["keep"]) or create_graph,
+                allow_unused=True,
+            )
+            with self._computing(request, owners, self._computed) as computed:
+                found_grads = defaults.called(differentiate, request["others"])
             by_input = dict(zip(map(id, inputs), found_grads, strict=True))
             grads = tuple(by_input.get(id(value)) for value in held.inputs)  # None for a constant upstream gradient
             after = Held([*held.tensors, *owners], owners, inputs=[*held.inputs, *given] if create_graph else [])
@@ -424,13 +428,15 @@ def _random_state(place: Json) -> Tensor:
     return torch.get_rng_state() if place["of"] == "cpu" else torch.cuda.get_rng_state(place["of"])
 
 
-def _mode(name: str) -> contextlib.AbstractContextManager[Any]:
+def _in_mode(name: str, function: Callable[[], Any]) -> Any:
+    """What ``function`` returns in a mode of autograd, which is one of the thread."""
     modes: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
         "grad": torch.enable_grad,
         "no grad": torch.no_grad,
         "inference": torch.inference_mode,
     }
-    return modes[name]()
+    with modes[name]():
+        return function()
 
 
 def error_of(error: BaseException) -> Json:

@@ -188,7 +188,7 @@ class OpProcess:
                 "record": options.record,
                 "native": options.native,
                 "place": options.place,
-                "other defaults": options.other_defaults,
+                "others": options.others,
                 "apart": options.apart,
             } | payload
             builds = options.native or options.form == "compiled"  # by compilers, which are slow on a busy machine

@@ -22,7 +22,8 @@ class Options:
             simulator; the call raises where that is impossible.
         place: ``same``: put the arguments at the addresses of the previous call's, without a change of their version
             counters.
-        other_defaults: change torch's default dtype, as an application may have done.
+        others: surroundings that an application may have: ``default dtype`` (another one), ``deterministic``
+            (algorithms), ``autocast``, ``thread`` (the call and its backward pass each run in a new one).
         apart: of the arguments and upstream gradients, as of :class:`trifold.spec.Call`.
     """
 
@@ -33,5 +34,5 @@ class Options:
     record: bool = False
     native: bool = False
     place: str = ""
-    other_defaults: bool = False
+    others: tuple[str, ...] = ()
     apart: tuple[int, int] | None = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -29,6 +31,12 @@ class Run:
         """Run the call forward and backward, with the options of :meth:`OpProcess.running`."""
         made = forward(cell, call, cell.implementation.function)
         return cls(tuple(output.detach() for output in made.outputs), made.gradients(made.upstream(call)))
+
+
+def runs_of(answer: Mapping[str, Any], tensors: Iterable[Tensor]) -> list[list[Tensor | None]]:
+    """The tensors of each run that a function of :mod:`trifold.isolation.beside` made."""
+    each = iter(tensors)
+    return [[next(each) if there else None for there in given] for given in answer["given"]]
 
 
 def require_same(

@@ -21,7 +21,7 @@ from trifold.spec.call import Path
 from trifold.spec.case import AnyCase, Layout
 from trifold.verification.calls import exchanged
 from trifold.verification.cell import Cell
-from trifold.verification.checks.agreement import Run, require_same
+from trifold.verification.checks.agreement import runs_of
 from trifold.verification.checks.differentiation import (
     differentiate,
     forward,
@@ -32,6 +32,7 @@ from trifold.verification.checks.differentiation import (
     unit_upstream_gradient,
 )
 from trifold.verification.checks.instances import launching_calls
+from trifold.verification.checks.surroundings import follows_parameters, keeps_no_argument, same_elsewhere
 from trifold.verification.checks.values import compare
 from trifold.verification.comparison import same_values
 from trifold.verification.outcomes import CheckFailed
@@ -43,7 +44,6 @@ _DTYPE_NAMES = frozenset(name for name, value in vars(torch).items() if isinstan
 _ON_CPU = 2048  # elements, at most, in calls that are repeated on the CPU: more than a block has threads
 _MODES_OF = 2  # one call of so many is also made in each mode of autograd
 _DRAWN = 100  # draws, at most, to find a call with small whole numbers
-_OTHERS = "with another default dtype (torch.set_default_dtype)"
 _FEW = 40  # elements, at most, in a call that is repeated with other numbers of the same sum
 _STEPS = 4000  # seeds to try for these
 _HELD = 24  # results that are kept while later calls run
@@ -189,10 +189,9 @@ def repeatable(cell: Cell) -> None:
     _require_kept(cell, kept)
     small, further = cell.small_calls(), _further_calls(cell)
     for call in small:
-        cell.run_case(
-            lambda call: _same_with_other_defaults(cell, call), in_dtype(call, torch.float32), "other defaults"
-        )
-        cell.run_case(lambda call: _keeps_no_argument(cell, call), call, "what is kept")
+        cell.run_case(lambda call: same_elsewhere(cell, call), in_dtype(call, torch.float32), "other surroundings")
+        cell.run_case(lambda call: keeps_no_argument(cell, call), call, "what is kept")
+        cell.run_case(lambda call: follows_parameters(cell, call), call, "parameters that change")
         cell.begin(call, "smooth")
         if cell.differentiable:
             _same_gradients(cell, call)
@@ -224,9 +223,10 @@ def repeatable(cell: Cell) -> None:
 def _leaves_settings(cell: Cell) -> None:
     """The settings of the process are the same as before the op was loaded."""
     before, now = cell.process.settings()
-    for name, value in before.items():
-        if now[name] != value:
-            raise CheckFailed(f"the op changes {name}, for the whole process, from {value} to {now[name]}")
+    for name in before | now:
+        was, is_now = (settings.get(name, "unset") for settings in (before, now))
+        if is_now != was:
+            raise CheckFailed(f"the op changes {name}, for the whole process, from {was} to {is_now}")
 
 
 def _leaves_generator(cell: Cell, call: Call) -> None:
@@ -237,36 +237,6 @@ def _leaves_generator(cell: Cell, call: Call) -> None:
     seed(call.seed)  # as before it was made
     if not torch.equal(torch.get_rng_state(), after):
         raise CheckFailed("it draws random numbers, by its spec it does not: Spec(random=True)", call)
-
-
-def _same_with_other_defaults(cell: Cell, call: Call) -> None:
-    """Tensors that the op makes have the arguments' dtype, and not torch's default dtype."""
-    plain = Run.of(cell, call)
-    try:
-        with cell.process.running(other_defaults=True):
-            run = Run.of(cell, call)
-    except RuntimeError as error:
-        raise CheckFailed(f"{_OTHERS}, it fails: {error}", call) from error
-    for a, b in zip(plain.results, run.results, strict=True):
-        if a.dtype != b.dtype:
-            raise CheckFailed(f"{_OTHERS}, a result is {b.dtype}, not {a.dtype}", call)
-    require_same(cell, call, plain, run, what="torch's default dtype", where=("as it is", _OTHERS))
-
-
-def _keeps_no_argument(cell: Cell, call: Call) -> None:
-    """After a call without gradients, nothing but the caller holds an argument or a result, as an unbounded cache
-    would; and the random states of Python and NumPy are unchanged."""
-    answer, _ = cell.process.beside("what_is_kept", *call.arguments(cell.device))
-    if answer["drawn"]:
-        raise CheckFailed(
-            f"a call draws or seeds the application's random numbers, those of {' and '.join(answer['drawn'])}",
-            call,
-        )
-    if answer["kept"]:
-        raise CheckFailed(
-            f"after the call the op still holds {answer['kept']} of its arguments and results: a memory leak",
-            call,
-        )
 
 
 def _taken_for_others(cell: Cell) -> Iterator[tuple[Call, Call, str]]:
@@ -403,8 +373,7 @@ def _notices_changes(cell: Cell, call: Call) -> None:
     require_gradients(made, call, paths)
     seed(call.seed)
     answer, grads = cell.process.beside("changed_before_backward", *made)
-    each = iter(grads)
-    plain, *changed = ([next(each) if there else None for there in given] for given in answer["given"])
+    plain, *changed = runs_of(answer, grads)
     names = [cell.name(path) for path, _ in call.cases()]
     for number, (after, error) in enumerate(zip(changed, answer["errors"], strict=True)):
         if error or same_gradients(cell, call, paths, plain, after, lambda result, dtype, seed: numbered(result)):

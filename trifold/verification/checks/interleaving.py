@@ -12,6 +12,7 @@ from torch import Tensor
 from trifold.isolation.tensors import numbered
 from trifold.spec import Call
 from trifold.verification.cell import Cell
+from trifold.verification.checks.agreement import runs_of
 from trifold.verification.checks.contract import others
 from trifold.verification.checks.differentiation import require_gradients, same_gradients
 from trifold.verification.comparison import same_values
@@ -80,8 +81,7 @@ def _require_apart(cell: Cell, form: str, call: Call) -> None:
         require_gradients(made, call, paths)
     seed(call.seed)
     answer, tensors = cell.process.beside("interleaved", [list(made) for made in both], {}, of=form)
-    each = iter(tensors)
-    alone, *runs = ([next(each) if there else None for there in given] for given in answer["given"])
+    alone, *runs = runs_of(answer, tensors)
     count = answer["results"]
 
     def results(run: list[Tensor | None]) -> list[Tensor]:
