@@ -27,7 +27,7 @@ from trifold.isolation.recorder import Recorder
 from trifold.workspace import OpFiles
 
 from .defaults import other_random_states, random_states
-from .tensors import Json, bytes_of, flattened, form_of, mapped, numbered, tensors_in
+from .tensors import Json, bytes_of, flattened, form_of, mapped, numbered, storage_key, tensors_in
 
 Arguments = list[Any]
 Answer = tuple[Json, Sequence[Tensor]]
@@ -140,12 +140,12 @@ def run_changed_parameters(op: Implementation, args: Arguments, kwargs: dict[str
 
     given = mapped([list(args), kwargs], parameter)
     run(given)
-    for one in tensors_in(given):
-        if isinstance(one, torch.nn.Parameter):
-            # All of its memory, in the other order: these numbers are valid, too. Their change is not counted, as that
-            # by an optimizer that writes to x.data is not.
-            memory = one.data.new_empty(0).set_(one.untyped_storage())
-            memory.copy_(memory.flip(0))
+    parameters = (one for one in tensors_in(given) if isinstance(one, torch.nn.Parameter))
+    for one in {storage_key(one): one for one in parameters}.values():
+        # All of its memory, in the other order: these numbers are valid, too. Their change is not counted, as that by
+        # an optimizer that writes to x.data is not.
+        memory = one.data.new_empty(0).set_(one.untyped_storage())
+        memory.copy_(memory.flip(0))
     fresh = mapped(given, copied)
     return _answer_of([run(given), run(fresh)])
 
