@@ -215,21 +215,20 @@ _LAST_COLUMNS = (
         implementation="port",
     ),
     Wrong(
-        name="a row's last column is lost where 32 leaves 13",
+        name="a row's last column is lost where 32 leaves 29",
         why="a warp's loop ends one step early for one remainder; many numbers of rows show only one column",
         op="softmax",
         edits=edits(
             "prototype",
             (
                 "            y[row, i] = part[k] / total\n",
-                "            last = i == columns - 1 and columns > 32 and columns % 32 == 13\n"
+                "            last = i == columns - 1 and columns > 32 and columns % 32 == 29\n"
                 "            y[row, i] = C(0) if last else part[k] / total\n",
             ),
         ),
         row="values",
         implementation="prototype",
         message="elements differ",
-        examples=100,
     ),
 )
 ALIASES = (
