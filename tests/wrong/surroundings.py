@@ -258,7 +258,7 @@ SURROUNDINGS = (
         ),
         row="repeatable",
         implementation="prototype",
-        message="after a call with gradients and without backward the op still holds 2",
+        message="after a call with gradients, without a backward pass, the op still holds 2",
     ),
     Wrong(
         name="a variable of the environment is set when the op is loaded",

@@ -1,5 +1,5 @@
-"""Calls that the spec never draws: of dtypes and memory layouts, and of tensors of which one has another dtype or
-shape.
+"""Calls that the spec never draws: of dtypes and memory layouts, of tensors of which one has another dtype or shape,
+and of one tensor for two arguments.
 
 An op may refuse them. If it accepts them, it must be right: callers know what an op accepts, not what its spec draws.
 """
@@ -7,6 +7,7 @@ An op may refuse them. If it accepts them, it must be right: callers know what a
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -48,9 +49,10 @@ def undrawn_calls(cell: Cell) -> Iterator[tuple[str, Call]]:
             other = replace(case, layout=layout, offset=1, dim=len(case.shape) - 1)
             name = f"{cell.name(path)} {layout}, where it is contiguous in each call of the spec"
             yield name, call.with_cases(functools.partial(exchanged, case, other))
-    yield from _unlike_the_first(
-        cell, [call for call in floating if not any(isinstance(v, AliasCase) for v in call.args)]
-    )
+    without_aliases = [call for call in floating if not any(isinstance(v, AliasCase) for v in call.args)]
+    yield from _unlike_the_first(cell, without_aliases)
+    if len(without_aliases) == len(floating):
+        yield from _passed_twice(cell, floating)
 
 
 def _other_indices(cell: Cell, calls: Sequence[Call]) -> Iterator[tuple[str, Call]]:
@@ -95,6 +97,19 @@ def _unlike_the_first(cell: Cell, calls: Sequence[Call]) -> Iterator[tuple[str, 
             shape = (1, *case.shape[1:])
             other = replace(case, shape=shape, layout="contiguous", dim=0)
             yield f"{cell.name(path)} of shape {shape}, {alike}", call.with_cases(functools.partial(exchange, other))
+
+
+def _passed_twice(cell: Cell, calls: Sequence[Call]) -> Iterator[tuple[str, Call]]:
+    """A call for each two arguments that may be one tensor, where no call of the spec passes one tensor twice."""
+    found: set[tuple[int, int]] = set()
+    for call in calls:
+        tensors = [(i, case) for i, case in enumerate(call.args) if isinstance(case, TensorCase)]
+        for (i, first), (j, second) in itertools.combinations(tensors, 2):
+            same = (first.shape, first.dtype) == (second.shape, second.dtype)
+            if same and (i, j) not in found and not {(i,), (j,)} & set(cell.written_paths(call)):
+                found.add((i, j))
+                args = (*call.args[:j], AliasCase(i), *call.args[j + 1 :])
+                yield f"{cell.name((i,))} also as {cell.name((j,))}", replace(call, args=args)
 
 
 def _varies(case: AnyCase) -> bool:
