@@ -154,14 +154,14 @@ def test_a_second_build_is_a_cached_one_and_runs_no_compiler(make_op: MakeOp, co
     assert calls(compiler_calls) == 1
     assert (first.cached, second.cached) == (False, True)
     assert second.path == first.path
-    assert second.seconds < 0.2
+    assert second.seconds < first.seconds / 3
     assert second.manifest().branches == {"k<float>": 3}
     script = f"""
 import sys, torch
 from trifold.build import build
 from trifold.workspace import Workspace
 library = build(Workspace.at({str(files.binding.parent.parent)!r}).files("thing"), "cpu", "a").load()
-assert library.cached and library.seconds < 0.2, library
+assert library.cached, library
 assert "torch.utils.cpp_extension" not in sys.modules and "setuptools" not in sys.modules
 """
     assert run_python(script).wait(timeout=60) == 0
