@@ -56,7 +56,6 @@ EXTENDED = frozenset(
         "normal_sample port: threads without a column leave before the reduction",
         "normal_sample prototype: an upstream gradient with a stride of 0 is taken for that of a sum",
         "normal_sample prototype: z is not advanced between calls",
-        "quantize_int8 port: a quotient is not limited to 127",
         "rms_norm port: one workspace for all calls",
         "rms_norm port: rows of x are taken to follow one another",
         "rms_norm prototype: backward writes over what it has saved, in float16",

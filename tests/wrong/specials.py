@@ -380,16 +380,6 @@ ROUNDING = (
         implementation="prototype",
         message="float16",
     ),
-    Wrong(
-        name="a quotient is not limited to 127",
-        why="the largest number over its 127th part is 127, unless that part is a subnormal number of few digits",
-        op="quantize_int8",
-        edits=edits("header", ("nearest(fmin(fmax(quotient(x), C(-127)), C(127)))", "nearest(quotient(x))")),
-        row="values",
-        implementation="port",
-        message="expected is 127",
-        examples=80,
-    ),
 )
 
 SPECIALS = (*MANY_NUMBERS, *NAN_AND_INF, *SIGN_OF_ZERO, *ROUNDING)

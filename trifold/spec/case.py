@@ -159,8 +159,7 @@ class TensorCase:
             of a function that normal numbers do not reach); ``zero`` (+0 and -0); ``special`` (one half normal numbers,
             the other what :func:`special_numbers` lists, nan of both signs); ``squarable`` (likewise, without the
             largest number, whose square overflows, as does its difference from the smallest one); ``huge``, ``tiny``
-            and ``subnormal`` (within the top, the bottom and below the range of the dtype; of the latter, every third
-            seed has numbers of few digits); ``range`` (finite, evenly
+            and ``subnormal`` (within the top, the bottom and below the range of the dtype); ``range`` (finite, evenly
             by exponent over the whole range of the dtype, subnormal numbers included); ``masked`` (normal numbers, -inf
             in one place of four); ``lone`` (normal numbers, and in each row, which is the last dimension, one that is
             nan, inf or -inf, in the first, the middle or the last column: row r plus ``seed`` chooses which, and

@@ -123,8 +123,7 @@ def _floating(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int,
         case "tiny":
             values = sign() * info.tiny * (1 + 8 * unit())
         case "subnormal":
-            digits = 1 - math.frexp(info.eps)[1]  # of the largest subnormal number; every third tensor has fewer
-            values = sign() * info.tiny * unit() * math.ldexp(1, -(seed % digits) if seed % 3 == 2 else 0)
+            values = sign() * info.tiny * unit()
         case "range":
             largest, smallest = (math.frexp(x)[1] - 1 for x in (info.max, info.smallest_normal * info.eps))
             powers = torch.tensor([math.ldexp(1, n) for n in range(smallest, largest + 1)], dtype=torch.float64)
