@@ -72,8 +72,7 @@ def called(function: Callable[[], Any], others: Sequence[str], device: str = "")
                 change = functools.partial(torch.use_deterministic_algorithms, warn_only=True)
                 stack.enter_context(_restored(torch.are_deterministic_algorithms_enabled, change, True))
             if "autocast" in others and device:
-                dtype = torch.bfloat16 if device == "cpu" else torch.float16
-                stack.enter_context(torch.autocast(device, dtype))
+                stack.enter_context(torch.autocast(device))
             return function()
 
     if "thread" not in others:

@@ -72,7 +72,8 @@ def gradients(cell: Cell) -> str | None:
 def _of_nothing(cell: Cell) -> Iterator[Call]:
     """Drawn calls of which one argument has elements and another has none: its gradient is 0."""
     for call in cell.drawn_calls(FORMS_LIMITS, FORMS, salt=FORMS_SALT):
-        sizes = [math.prod(case.shape) for path, case in call.floating() if path in cell.gradient_paths(call)]
+        paths = cell.gradient_paths(call)
+        sizes = [math.prod(case.shape) for path, case in call.floating() if path in paths]
         if len(sizes) > 1 and min(sizes) == 0 < max(sizes):
             yield call
 

@@ -103,10 +103,12 @@ def _passed_twice(cell: Cell, calls: Sequence[Call]) -> Iterator[tuple[str, Call
     """A call for each two arguments that may be one tensor, where no call of the spec passes one tensor twice."""
     found: set[tuple[int, int]] = set()
     for call in calls:
-        tensors = [(i, case) for i, case in enumerate(call.args) if isinstance(case, TensorCase)]
+        written = cell.written_paths(call)
+        cases = enumerate(call.args)
+        tensors = [(i, case) for i, case in cases if isinstance(case, TensorCase) and (i,) not in written]
         for (i, first), (j, second) in itertools.combinations(tensors, 2):
             same = (first.shape, first.dtype) == (second.shape, second.dtype)
-            if same and (i, j) not in found and not {(i,), (j,)} & set(cell.written_paths(call)):
+            if same and (i, j) not in found:
                 found.add((i, j))
                 args = (*call.args[:j], AliasCase(i), *call.args[j + 1 :])
                 yield f"{cell.name((i,))} also as {cell.name((j,))}", replace(call, args=args)
