@@ -437,7 +437,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("records", nargs="*", help="names of records; default: all that are stale")
     parser.add_argument("--seconds", type=float, default=LIMIT_S, help=f"of measure; default {LIMIT_S:g}")
     parser.add_argument("--machine", choices=("cpu", "GPU", "two GPUs"), help="only records of such a machine")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     named = [record_of(name) for name in options.records]
     if options.command == "list":
         _list({record.name: state(record) for record in named or RECORDS})
