@@ -113,7 +113,8 @@ def main() -> int:
         sys.path.insert(0, folder)
         graduated = importlib.import_module(package)
         recorded = importlib.import_module(f"{package}.tests.calls")
-        for op, cases in recorded.read().items():
+        of_ops = recorded.read()
+        for op, cases in of_ops.items():
             # A small call of the op's own tests: its host time is all that it takes.
             args, kwargs = recorded.call_of(cases["smooth"][-1]).arguments(device)
             args = [x.float() if _is_floating(x) else x for x in args]
@@ -121,7 +122,7 @@ def main() -> int:
             theirs = calls(trifold.load(op, workspace=workspace), args, kwargs)
             rows += [{"op": op, "call": name, **ratio(ours[name], theirs[name])} for name in ours]
     worst = max(row["ratio"] for row in rows)
-    about = record_sources.of_ops(workspace, tuple(recorded.read()), device, prototypes=False)
+    about = record_sources.of_ops(workspace, tuple(of_ops), device, prototypes=False)
     results = {
         "environment": environment(root, torch.device(device)) | {"sources": about},
         "wheel": arguments.wheel.name,
