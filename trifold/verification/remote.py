@@ -30,7 +30,7 @@ from trifold.verification.observations import Addresses, Observations
 from trifold.verification.remote_autograd import Answer, Call, Handle
 from trifold.verification.remote_errors import OpDied, cause_of_death, raised
 from trifold.verification.remote_options import Options
-from trifold.verification.remote_process import START_S, Process, Start, kill_group, wait_for
+from trifold.verification.remote_process import START_S, Process, Start, kill_session, wait_for
 
 Json = Any
 
@@ -268,7 +268,7 @@ class OpProcess:
         """Kill the process; returns its exit status."""
         assert self._process is not None and self._channel is not None
         self.deaths += 1
-        kill_group(self._process.pid)
+        kill_session(self._process.pid)
         status = self._process.wait()
         self._channel.close()
         self._process = self._channel = None

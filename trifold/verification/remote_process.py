@@ -8,9 +8,11 @@ import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Protocol
 
+_ROUNDS = 10
 START_S = 600.0  # to start a process and to build, which is not part of a case and is slow on a busy machine
 
 
@@ -61,7 +63,27 @@ def wait_for(process: Process, seconds: float) -> int:
     return ended[0]
 
 
-def kill_group(pid: int) -> None:
-    """Kill a process that leads a group, and its whole group."""
+def kill_session(pid: int) -> None:
+    """Kill a process that leads a session, and all that belong to it: ninja runs each compiler in a process group of
+    its own, which outlives a killed ninja."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
+    for _ in range(_ROUNDS):  # one that was forked meanwhile is found by the next
+        members = _members(pid)
+        if not members:
+            return
+        for member in members:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(member, signal.SIGKILL)
+
+
+def _members(session: int) -> list[int]:
+    """The processes of a session that have not ended."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            # The fields after the program's name, which may contain anything: state, parent, group, session.
+            state, _, _, own = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[:4]
+            if int(own) == session and state not in "ZX":
+                found.append(int(folder.name))
+    return found

@@ -27,7 +27,7 @@ from trifold.verification.checks import CHECKS
 from trifold.verification.job import WORKER, Job
 from trifold.verification.outcomes import Absence
 from trifold.verification.remote_errors import cause_of_death
-from trifold.verification.remote_process import START_S, kill_group
+from trifold.verification.remote_process import START_S, kill_session
 from trifold.verification.report import BUILD, INTERRUPTED, OTHER_CHECKS, Failure, Row, row_from_json
 from trifold.verification.watch import Watch
 
@@ -255,9 +255,9 @@ def _pass_on(job: Job, event: dict[str, Any], told: _Progress, watch: Watch) -> 
 
 def _end(process: subprocess.Popen[bytes] | Forked, told: _Progress) -> None:
     """Kill a worker and its op's process, in whatever state they are."""
-    kill_group(process.pid)
+    kill_session(process.pid)
     for op in told.ops[-1:]:
-        kill_group(op)
+        kill_session(op)
     process.wait()
 
 
