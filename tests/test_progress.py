@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import trifold
 from tests.wrong.entry import copy_of_gallery
 from trifold.cells import CellName
 from trifold.verification.progress import Progress, shown
-from trifold.verification.report import OutcomeName, Row
+from trifold.verification.report import Failure, OutcomeName, Row
 from trifold.verification.watch import InWords, Watch
 
 PROTOTYPE, PORT = CellName("softmax", "prototype", "cpu"), CellName("softmax", "port", "cpu")
@@ -75,8 +76,10 @@ def test_a_pipe_has_a_line_for_each_op_when_its_last_cell_ends() -> None:
 def test_a_terminal_names_each_failure_once_and_at_once() -> None:
     counted, file = progress(terminal=True)
     counted.planned(PORT, ["build", "values"])
-    counted.ended(PORT, row(PORT, "values", "failed"))
-    assert "✗ softmax port·cpu values" in file.getvalue()
+    failure = Failure("two results differ\nby much")
+    counted.ended(PORT, replace(row(PORT, "values", "failed"), failures=(failure,)))
+    printed = re.sub(r"\x1b\[[\d;]*m", "", file.getvalue())
+    assert printed == "✗ softmax port·cpu values: two results differ\n"
     counted.finished(PORT, [row(PORT, "build"), row(PORT, "values", "failed")])
     assert file.getvalue().count("✗") == 1
 

@@ -20,7 +20,8 @@ from trifold.verification.watch import Watch
 class Progress(Watch):
     """Counts checks, and prints lines of progress.
 
-    On a terminal, a line for each check that fails; elsewhere, one for each op when its last cell ends.
+    On a terminal, a line for each check that fails, with the first line of its message: the whole message comes at the
+    end. Elsewhere, one for each op when its last cell ends.
 
     >>> progress = Progress(Console(width=80))
     >>> cell = CellName("add", "port", "cpu")
@@ -53,7 +54,7 @@ class Progress(Watch):
         with self._lock:
             self._done.setdefault(cell, set()).add(row.check)
             if row.outcome == "failed":
-                self._fail(cell, row.check)
+                self._fail(cell, row)
 
     def finished(self, cell: CellName, rows: Sequence[Row]) -> None:
         with self._lock:
@@ -61,7 +62,7 @@ class Progress(Watch):
             self._rows[cell] = rows
             for row in rows:
                 if row.outcome == "failed":
-                    self._fail(cell, row.check)
+                    self._fail(cell, row)
             mine = [each for each in self._planned if each.op == cell.op]
             if not self._console.is_terminal and all(each in self._rows for each in mine):
                 self._print(self._of_op(cell.op, mine))
@@ -78,12 +79,14 @@ class Progress(Watch):
             count = (f"{failed} failed", style)
             return Text.assemble(f"{done} of {total} checks, ", count, f", {self._clock()}  {self._running}")
 
-    def _fail(self, cell: CellName, check: str) -> None:
+    def _fail(self, cell: CellName, row: Row) -> None:
         of_cell = self._failed.setdefault(cell, set())
-        if check not in of_cell:
-            of_cell.add(check)
-            if self._console.is_terminal:
-                self._print(Text(f"✗ {cell} {check}", style="bold red"))
+        if row.check in of_cell:
+            return
+        of_cell.add(row.check)
+        if self._console.is_terminal:
+            first = next((f": {line}" for failure in row.failures for line in failure.message.splitlines()), "")
+            self._print(Text.assemble((f"✗ {cell} {row.check}", "bold red"), first))
 
     def _of_op(self, op: str, cells: Sequence[CellName]) -> Text:
         rows = [row for cell in cells for row in self._rows[cell]]
