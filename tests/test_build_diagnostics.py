@@ -30,6 +30,25 @@ RuntimeError: Error building extension 'a'
             "/home/u/ws/cuda_src/a.cu:12:9: error: no matching function for call to 'g(int)'",
         ],
     ),
+    "g++: why the candidates of a call do not match": (
+        """\
+/home/u/ws/cuda_src/a.cu:6:41: error: no matching function for call to 'empty(const Tensor&, int, ScalarType)'
+/opt/trifold/include/trifold/binding.h:4:8: note: candidate: 'Tensor empty(const Tensor&, int, int32_t)'
+/opt/trifold/include/trifold/binding.h:4:44: note:   no known conversion for argument 3 from 'ScalarType' to 'int32_t'
+/opt/trifold/include/trifold/binding.h:5:8: note: candidate: 'Tensor empty(const Tensor&, int)'
+/opt/trifold/include/trifold/binding.h:5:8: note:   candidate expects 2 arguments, 3 provided
+/home/u/ws/cuda_src/a.cu:8:19: error: no matching function for call to 'g(int, double)'
+/home/u/ws/cuda_src/a.cu:7:22: note: candidate: 'template<class T> T g(T, T)'
+/home/u/ws/cuda_src/a.cu:8:19: note:   deduced conflicting types for parameter 'T' ('int' and 'double')
+""",
+        [
+            "/home/u/ws/cuda_src/a.cu:6:41: error: no matching function for call to 'empty(const Tensor&, int, "
+            "ScalarType)': no known conversion for argument 3 from 'ScalarType' to 'int32_t', or candidate expects 2 "
+            "arguments, 3 provided",
+            "/home/u/ws/cuda_src/a.cu:8:19: error: no matching function for call to 'g(int, double)': deduced "
+            "conflicting types for parameter 'T' ('int' and 'double')",
+        ],
+    ),
     "g++: an error in a header is shown where the user instantiates it": (
         """\
 In file included from /opt/trifold/include/trifold/binding.h:7,

@@ -31,6 +31,12 @@ _GXX_ERROR = re.compile(
 _GXX_CONTEXT = re.compile(
     r"^(?P<file>[^\s:][^:]*):(?P<line>\d+):(?P<column>\d+):\s+(?:recursively )?required (?:from|by)\b"
 )
+# Why a candidate does not match a call that none matches.
+_GXX_CANDIDATE = re.compile(
+    r"note:\s+(?P<why>no known conversion for argument \d+ .+|candidate expects .+ arguments?, \d+ provided"
+    r"|deduced conflicting .+)$"
+)
+_MOST_CANDIDATES = 2
 _GXX_INCLUDED = re.compile(
     r"^(?:In file included from|\s+from) (?P<file>[^:]+):(?P<line>\d+)(?::(?P<column>\d+))?[,:]$"
 )
@@ -122,6 +128,7 @@ def shown(path: Path) -> str:
 
 def _gxx_errors(lines: list[str], folder: Path) -> list[tuple[int, Diagnostic]]:
     found = []
+    why: list[str] = []  # of the last error
     caller: Diagnostic | None = None  # the innermost line of the user's that instantiates what is being compiled
     includer: Diagnostic | None = None  # the innermost line of the user's that includes it
     for number, line in enumerate(lines):
@@ -129,7 +136,10 @@ def _gxx_errors(lines: list[str], folder: Path) -> list[tuple[int, Diagnostic]]:
             place = _placed(context, "")
             caller = caller or (place if _inside(place, folder) else None)
         elif error := _GXX_ERROR.match(line):
-            found.append((number, _at_user(_placed(error, error["text"]), caller or includer, folder)))
+            why = []
+            found.append((number, _at_user(_placed(error, error["text"]), caller or includer, folder), why))
+        elif (candidate := _GXX_CANDIDATE.search(line)) and candidate["why"] not in why:
+            why.append(candidate["why"])
         elif included := _GXX_INCLUDED.match(line):
             place = _placed(included, "")
             caller = None
@@ -137,7 +147,12 @@ def _gxx_errors(lines: list[str], folder: Path) -> list[tuple[int, Diagnostic]]:
             includer = includer or (place if _inside(place, folder) else None)
         elif _GXX_NEW_CONTEXT.match(line):
             caller = None
-    return found
+    return [(number, _with_reasons(error, why)) for number, error, why in found]
+
+
+def _with_reasons(error: Diagnostic, why: list[str]) -> Diagnostic:
+    """``error`` with why the first candidates of its call do not match, if it has any."""
+    return replace(error, text=f"{error.text}: {', or '.join(why[:_MOST_CANDIDATES])}") if why else error
 
 
 def _nvcc_errors(lines: list[str], folder: Path) -> list[tuple[int, Diagnostic]]:
