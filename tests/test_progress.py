@@ -62,7 +62,7 @@ def test_what_did_not_come_counts_once_its_cell_is_over() -> None:
     assert line(counted).startswith("3 of 3 checks, 1 failed")
 
 
-def test_a_pipe_has_a_line_for_each_op_when_its_last_cell_ends() -> None:
+def test_a_pipe_has_a_line_for_each_failure_and_for_each_op_when_its_last_cell_ends() -> None:
     counted, file = progress(terminal=False)
     for cell in (PROTOTYPE, PORT):
         counted.planned(cell, ["build", "values"])
@@ -70,7 +70,9 @@ def test_a_pipe_has_a_line_for_each_op_when_its_last_cell_ends() -> None:
     assert file.getvalue() == ""
     counted.ended(PORT, row(PORT, "values", "failed"))
     counted.finished(PORT, [row(PORT, "build"), row(PORT, "values", "failed")])
-    assert re.fullmatch(r"softmax: 3 passed, 1 failed \(port·cpu values\), \d+:\d\d\n", file.getvalue())
+    first, second = file.getvalue().splitlines()
+    assert first == "✗ softmax port·cpu values"
+    assert re.fullmatch(r"softmax: 3 passed, 1 failed \(port·cpu values\), \d+:\d\d", second)
 
 
 def test_a_terminal_names_each_failure_once_and_at_once() -> None:

@@ -100,7 +100,11 @@ def verify(
         list[str] | None, typer.Option(help="cpu or cuda; default both.", autocompletion=completion.devices)
     ] = None,
     check: Annotated[
-        list[str] | None, typer.Option(help="A check by name; may be repeated; default all.", autocompletion=_checks)
+        list[str] | None,
+        typer.Option(
+            help="A check by name, such as build, values or findings; may be repeated; default all.",
+            autocompletion=_checks,
+        ),
     ] = None,
     examples: Annotated[int | None, typer.Option(min=1, help="Calls drawn for each check that draws.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Draw other calls: a seed for hypothesis.")] = None,

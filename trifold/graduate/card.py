@@ -48,7 +48,7 @@ def card(
     if any(EXAMPLES in one["waived"] for one in certificates.values()):
         few = "; ".join(f"{op} with {words}" for op, one in certificates.items() if (words := fewer(one["examples"])))
         warnings.append(f"\n**Verified with few examples**: {few}. That was waived when it was made.\n")
-    commit = f"commit {str(made['commit'])[:12]}" if made["commit"] else "no commit"
+    commit = f" at commit {str(made['commit'])[:12]}" if made["commit"] else ", from files that are in no commit"
     template = Template((TEMPLATES / "CARD.md").read_text(encoding="utf-8"))
     return template.substitute(
         package=package,

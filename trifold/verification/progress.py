@@ -20,8 +20,8 @@ from trifold.verification.watch import Watch
 class Progress(Watch):
     """Counts checks, and prints lines of progress.
 
-    On a terminal, a line for each check that fails, with the first line of its message: the whole message comes at the
-    end. Elsewhere, one for each op when its last cell ends.
+    A line for each check that fails, with the first line of its message: the whole message comes at the end. If the
+    console is no terminal, also one for each op when its last cell ends.
 
     >>> progress = Progress(Console(width=80))
     >>> cell = CellName("add", "port", "cpu")
@@ -84,9 +84,8 @@ class Progress(Watch):
         if row.check in of_cell:
             return
         of_cell.add(row.check)
-        if self._console.is_terminal:
-            first = next((f": {line}" for failure in row.failures for line in failure.message.splitlines()), "")
-            self._print(Text.assemble((f"✗ {cell} {row.check}", "bold red"), first))
+        first = next((f": {line}" for failure in row.failures for line in failure.message.splitlines()), "")
+        self._print(Text.assemble((f"✗ {cell} {row.check}", "bold red"), first))
 
     def _of_op(self, op: str, cells: Sequence[CellName]) -> Text:
         rows = [row for cell in cells for row in self._rows[cell]]
