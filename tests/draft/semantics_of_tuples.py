@@ -226,7 +226,38 @@ def characters(x, y, out):
     out[i] = c - ord("a") if ord("a") <= c <= ord("e") else max(ord("'"), c) + ord("\n")
 
 
+@cuda.jit(device=True)
+def larger(best, v, i):
+    """The first of two pairs of a number and its place."""
+    w, j = best
+    if v > w or (v == w and i < j):
+        return v, i
+    return best
+
+
+@cuda.jit(device=True)
+def places_of(best, factor=2.5):
+    return best[0] * factor + best[-1]
+
+
+@cuda.jit
+def pairs_of_several_types(x, y, out):
+    i = cuda.grid(1)
+    best = (-1e300, 0)
+    two = (0, 0.5, y[i] > 2)
+    for k in range(i % 5 + 1):
+        best = larger(best, float64(x[(i + 7 * k) % 32]), k)
+        if k % 2:
+            two = (two[0] + k, two[1] * 0.5, not two[2])
+    one = best
+    other = larger(larger(best, 0.5, 3), float64(y[i]), 1)
+    count, half, odd = two
+    out[i] = places_of(one) + places_of(other, 7.0) * 3 + count + half + (100 if odd else 0) + len(two)
+    out[i] += cuda.gridsize(2)[1] + cuda.grid(2)[0] + sum_and_product(x[i], 2.0)[1]
+
+
 _OF_FLOATS = (
+    pairs_of_several_types,
     pairs_are_looped_over,
     named_tuples,
     functions_of_operators,

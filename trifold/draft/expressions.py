@@ -329,6 +329,8 @@ class Expressions(Calls):
             return array.describe(Extent.length, index.value % array.dimensions)
         if isinstance(base, t.Read) and base.version not in self.arrays and is_tuple(base.type):
             return self._part(base, expression)
+        if isinstance(base, t.Call) and is_tuple(base.type) and isinstance(expression.indices[0], t.Constant):
+            return self._part_of_call(base, expression.indices[0].value)
         chosen = _chosen(expression)
         if chosen is not None:
             return self.value(chosen)
@@ -386,6 +388,15 @@ class Expressions(Calls):
         element = tuple(each.dtype for each in kind)
         parts = tuple(self.numbers.convert(self.value(each), element) for each in expression.elements)
         return cpp.Braces(parts, self.numbers.name(kind), type=kind)
+
+    def _part_of_call(self, call: t.Call, number: int) -> cpp.Expr:
+        """An element of a tuple that a call returns."""
+        if call.callees is None:
+            return self.elements(call)[number]
+        if self.module.returns_array(call.callees):
+            return self.indexed(self.value(call), call.type or ())[number]
+        kind, member = self.module.members_of(call)[number]
+        return cpp.Member(self.value(call), member, type=kind)
 
     def _part(self, base: t.Read, expression: t.Item) -> cpp.Expr:
         """An element of a tuple that is a variable."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,8 +15,9 @@ from trifold.draft import tree as t
 from trifold.draft.builder import INDEX_STUBS, Builder
 from trifold.draft.operations import OPERATIONS, dtype_named, typed_call
 from trifold.draft.records import member_type
-from trifold.draft.refusal import DraftError
+from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import Source, read
+from trifold.draft.split import mixed_names, parts_of, split
 
 _MOST_ROUNDS = 30
 _PARTIAL = None  # the type of an expression with an operand whose type is not known yet
@@ -43,15 +45,34 @@ class Analysis:
             )
         self.running.append(function)
         try:
-            absent = [
-                name for name, kind in zip(source.parameters, arguments, strict=True) if set(kind) == {types.none}
-            ]
-            built = Builder(source, is_kernel, absent).function
-            _Inference(built, arguments, self).run()
+            built = self._built(source, list(arguments), is_kernel)
         finally:
             self.running.pop()
         self.functions[key] = built
         return built
+
+    def _built(self, source: Source, arguments: list[t.Type], is_kernel: bool) -> t.Function:
+        """The function, once its tuples of several types that are used as wholes are separate variables."""
+        owners = list(range(len(arguments)))  # of each parameter, that of the text
+        while True:
+            absent = [
+                name for name, kind in zip(source.parameters, arguments, strict=True) if set(kind) == {types.none}
+            ]
+            built = Builder(source, is_kernel, absent).function
+            inference = _Inference(built, arguments, self)
+            inference.run()
+            names = mixed_names(built)
+            if not names and not inference.passed_on:
+                built.widths = [owners.count(number) for number in range(len(set(owners)))]
+                return built
+            given = list(zip(source.parameters, arguments, strict=True))
+            owners = [own for own, (name, _) in zip(owners, given, strict=True) for _ in range(names.get(name, 1))]
+            arguments = [part for name, kind in given for part in _parts(kind, names.get(name))]
+            before, source = source, split(source, names, inference.passed_on)
+            if not names and ast.dump(before.tree) == ast.dump(source.tree):
+                raise DraftError(
+                    inference.passed_on[0], "this tuple of several types is not passed on", "assign it to a variable"
+                )
 
 
 class _Inference:
@@ -62,6 +83,8 @@ class _Inference:
         for version, given in zip(function.parameters, arguments, strict=True):
             version.type = tuple(given)
         self.changed = False
+        self.whole: dict[t.Call, list[t.Expr]] = {}  # arguments, of which some are tuples that the callee gets in parts
+        self.passed_on: list[Place] = []  # calls whose results are such arguments
 
     def run(self) -> None:
         for _ in range(_MOST_ROUNDS):
@@ -318,10 +341,22 @@ class _Inference:
                 raise DraftError(expression.place, f".{name} of {each} is not translated")
         return tuple(found)
 
+    def _pass_in_parts(self, call: t.Call, callee: t.Function) -> None:
+        if max(callee.widths, default=1) == 1:
+            return
+        self.whole[call] = call.arguments
+        passed: list[t.Expr] = []
+        for argument, width in zip(call.arguments, callee.widths, strict=True):
+            if width > 1 and isinstance(argument, t.Call) and argument.place not in self.passed_on:
+                self.passed_on.append(argument.place)
+            passed += parts_of(argument, width) if width > 1 else [argument]
+        call.arguments = passed
+
     def _call(self, expression: t.Call) -> t.Type | None:
         function = expression.function
         python = getattr(function, "py_func", None)
         known = _operation(function)
+        expression.arguments = self.whole.get(expression, expression.arguments)
         counts = len(expression.arguments), len(expression.keywords)
         if known is None and python is not None and counts != (python.__code__.co_argcount, 0):
             _bind(expression, read(python))
@@ -339,6 +374,7 @@ class _Inference:
             expression.callees = callee
             if callee not in self.function.callees:
                 self.function.callees.append(callee)
+            self._pass_in_parts(expression, callee)
             return callee.result or self._each(types.none)
         signatures = []
         for instance in range(self.instances):
@@ -348,6 +384,10 @@ class _Inference:
             signatures.append(signature)
         expression.signature = signatures
         return tuple(each.return_type for each in signatures)
+
+
+def _parts(kind: t.Type, count: int | None) -> list[t.Type]:
+    return [kind] if count is None else [tuple(each[number] for each in kind) for number in range(count)]
 
 
 def _operation(function: Any) -> Any:

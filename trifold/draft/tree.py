@@ -281,6 +281,7 @@ class Function:
     returns: list[Return]
     result: Type | None = None
     callees: list[Function] = field(default_factory=list)
+    widths: list[int] = field(default_factory=list)  # into how many parameters each of the text's is divided
 
     @property
     def name(self) -> str:
