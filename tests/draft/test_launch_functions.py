@@ -225,6 +225,58 @@ def leaves_a_loop(x: Tensor, turns: int) -> Tensor:
 """
 
 
+ALIKE = """
+SIDES = 4, 8
+
+@cuda.jit
+def copy_matrix_kernel(x, z, y):
+    i, j = cuda.grid(2)
+    if i < x.shape[0] and j < x.shape[1]:
+        y[i, j] = x[i, j] + z[i, j]
+
+def alike(x: Tensor, z: Tensor) -> Tensor:
+    if x.dtype not in (torch.float32, torch.float64) or z.dtype != x.dtype or x.dim() != 2 or z.shape != x.shape:
+        raise RuntimeError("alike: matrices of one dtype and shape")
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
+    grid = tuple(-(-size // side) for size, side in zip(x.shape, SIDES))
+    launch(copy_matrix_kernel, grid, x, z, output(y), block=SIDES)
+    return y
+"""
+
+BY_NAME = """
+FACTORS = {"one": 1, "two": 2, "many": 9}
+
+@cuda.jit
+def scaled_kernel(x, y, factor, n):
+    i = cuda.grid(1)
+    if i < n:
+        y[i] = x[i] * factor
+
+def by_name(x: Tensor, factor: str) -> Tensor:
+    if x.dtype != torch.complex64:
+        raise RuntimeError("by_name: x must be complex64")
+    if factor not in FACTORS:
+        raise RuntimeError(f"by_name: factor must be one of {', '.join(FACTORS)}, not {factor}")
+    y = x.new_empty(x.numel())
+    launch(scaled_kernel, 1, x.reshape(-1), output(y), FACTORS[factor], x.numel())
+    return y
+"""
+
+OF_COMPLEX = """
+def of_complex(x: Tensor) -> Tensor:
+    if x.dtype not in (torch.complex64, torch.float32):
+        raise RuntimeError("of_complex: dtype")
+    return x
+"""
+
+RAISES_ANOTHER = """
+def raises_another(x: Tensor) -> Tensor:
+    if x.dtype != torch.float32:
+        raise ValueError("raises_another: x must be float32")
+    return x
+"""
+
+
 def _overlapping(op: str, *statements: str) -> str:
     lines = (f"    {each}\n" for each in ("y = x.new_empty(x.numel())", *statements, "return y"))
     check = (
@@ -254,6 +306,33 @@ OVERLAPS = {
     "two_parts": ([_LAUNCH.format("y[1:]", "y")], "", "const float* x, float* y"),
     "exchanged": (
         ["a = y.clone()", "for _ in range(turns):", f"    {_LAUNCH.format('a', 'y')}", "    a, y = y, a"],
+        "",
+        "const float* __restrict__ x, float* __restrict__ y",
+    ),
+    "taken_over": (
+        ["a = y.clone()", "for _ in range(turns):", f"    {_LAUNCH.format('a', 'y')}", "    a, y = y, y"],
+        "",
+        "const float* x, float* y",
+    ),
+    "exchanged_for_another": (
+        ["a = b = y.clone()", "for _ in range(turns):", "    a, y = y, a", _LAUNCH.format("b", "y")],
+        "",
+        "const float* x, float* y",
+    ),
+    "exchanged_twice": (
+        [
+            *("a, b = y.clone(), y.clone()", "for _ in range(turns):", "    a, y = y, a", "    for _ in range(turns):"),
+            *("        b, y = y, b", f"    {_LAUNCH.format('a', 'y')}"),
+        ],
+        "",
+        "const float* __restrict__ x, float* __restrict__ y",
+    ),
+    # After the first loop, a may be where b was.
+    "exchanged_in_turn": (
+        [
+            *("a, b = y.clone(), y.clone()", "for _ in range(turns):", f"    {_LAUNCH.format('a', 'y')}"),
+            *("    a, y = y, a", "for _ in range(turns):", "    b, y = y, b"),
+        ],
         "",
         "const float* x, float* y",
     ),
@@ -351,6 +430,21 @@ DRAFTED = {
             "template <class T>\n__global__ void sum_kernel(const T* __restrict__ x, const T* __restrict__ z,",
         ],
     ),
+    # What follows from a check holds in the rest of it, too.
+    "alike": (
+        ALIKE,
+        "",
+        [
+            "template <class T>\n__global__ void copy_matrix_kernel(const T* __restrict__ x,",
+            "trifold::ceil_div(x.size(0), SIDES_0)",
+            "trifold::same_dtype(z, x)",
+        ],
+    ),
+    "by_name": (
+        BY_NAME,
+        "",
+        [': factor == "two" ? 2', "const trifold::Complex<float>* __restrict__ x"],
+    ),
     "words": (
         WORDS,
         "",
@@ -380,6 +474,8 @@ REFUSED = {
     "without_tensors": (WITHOUT_TENSORS, "without_tensors takes no tensor, by whose device torch chooses"),
     "leaves_a_loop": (LEAVES_A_LOOP, "a loop with break is not translated in a launch function"),
     "of_many": (OF_MANY, "64 combinations of dtypes of a, b"),
+    "of_complex": (OF_COMPLEX, "a tensor of several dtypes, of which one is complex"),
+    "raises_another": (RAISES_ANOTHER, 'write raise RuntimeError("...")'),
     "as_it_is": (AS_IT_IS, "the dtype of the kernel's argument x is not known"),
 }
 

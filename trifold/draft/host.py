@@ -168,8 +168,11 @@ class Host(HostLoops):
     def statement(self, node: ast.stmt, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
         self.into = into
         match node:
-            case ast.Assign(targets=[target], value=value):
-                self.assign(target, self.evaluate(value), into)
+            case ast.Assign(targets=targets, value=value):
+                assigned = self.evaluate(value)
+                for target in targets:
+                    self.assign(target, assigned, into)
+                    assigned = self.names.get(target.id, assigned) if isinstance(target, ast.Name) else assigned
             case ast.AnnAssign(target=target, value=ast.expr() as value):
                 self.assign(target, self.evaluate(value), into)
             case ast.Expr(value=ast.Constant()) | ast.Pass() | ast.Import() | ast.ImportFrom():

@@ -178,7 +178,11 @@ class HostBranches(HostCalls):
         if not (
             isinstance(problem, ast.Call) and self.evaluate(problem.func) is RuntimeError and len(problem.args) == 1
         ):
-            raise DraftError(self.place(node), "only RuntimeError of one message is raised by a binding")
+            raise DraftError(
+                self.place(node),
+                "only RuntimeError of one message is raised by a binding",
+                'write raise RuntimeError("..."), with one argument',
+            )
         message = self.evaluate(problem.args[0])
         parts = _merged(message.parts if isinstance(message, v.Text) else (message,))
         written = tuple(self.message_part(each) for each in parts)

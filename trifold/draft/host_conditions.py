@@ -31,6 +31,8 @@ DTYPE_NAMES = {
     torch.int8: "Char",
     torch.uint8: "Byte",
     torch.bool: "Bool",
+    torch.complex64: "ComplexFloat",
+    torch.complex128: "ComplexDouble",
 }
 
 
@@ -227,7 +229,7 @@ class Conditions:
         if isinstance(a, tuple) and isinstance(b, tuple) and sign in ("==", "!="):
             return self._tuples_equal(sign == "!=", a, b, node)
         if isinstance(a, v.Text) or isinstance(b, v.Text):
-            return self._texts_equal(sign, a, b, node)
+            return self.texts_equal(sign, a, b, node)
         if not isinstance(a, v.Number) and not isinstance(b, v.Number):
             return compare(a, b)
         x, y = v.number(a), v.number(b)
@@ -239,7 +241,7 @@ class Conditions:
                 return self._knowing(result.expr, (v.Fact(owner, dimensions=b),), sign == "!=", result.of_dtype)
         return result
 
-    def _texts_equal(self, sign: str, a: Any, b: Any, node: ast.AST) -> v.Number:
+    def texts_equal(self, sign: str, a: Any, b: Any, node: ast.AST) -> v.Number:
         """A comparison of a string argument with a constant."""
         written = []
         for each in (a, b):
@@ -302,6 +304,10 @@ class Conditions:
 
     def _dtype_in(self, negated: bool, a: v.DtypeOf, b: tuple[Any, ...], node: ast.AST) -> Any:
         assert a.tensor is not None
+        if len(set(b)) > 1 and any(each.is_complex for each in b):
+            raise DraftError(
+                self.place(node), "a tensor of several dtypes, of which one is complex", "check for a single dtype"
+            )
         tests = [self.dtype_is(a.tensor, each) for each in dict.fromkeys(b)]
         joined: cpp.Expr = tests[0]
         for test in tests[1:]:
@@ -345,6 +351,8 @@ class Conditions:
                 facts = (v.Fact(a.tensor, by_key=b.tensor.dtypes),)
             elif a.tensor.dtypes is not None:
                 facts = (v.Fact(b.tensor, by_key=a.tensor.dtypes),)
+            elif not a.tensor.is_dtype and not b.tensor.is_dtype:
+                facts = (v.Fact(a.tensor, same_dtype=b.tensor),)
         elif isinstance(b, v.DtypeOf):
             expr = cpp.Infix("==", call("trifold::dtype_code", a.tensor.expr), self.dtype_code(b, node), type=v.BOOL)
         else:
@@ -404,6 +412,9 @@ class Conditions:
         whole = whole_shape(a)
         if whole is not None and isinstance(b, tuple):
             facts = (v.Fact(whole, dimensions=len(b)),)
+        other = whole_shape(b)
+        if whole is not None and other is not None:
+            facts = (v.Fact(whole, same_shape=other),)
         exprs = [self.dims(each, node) for each in (a, b)]
         same = call("trifold::same_sizes", *exprs)
         return self._knowing(cpp.Prefix("!", same) if negated else same, facts, negated)

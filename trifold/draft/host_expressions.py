@@ -41,6 +41,9 @@ class HostExpressions(Conditions):
     def called(self, function: Any, arguments: list[Any], keywords: dict[str, Any], node: ast.Call) -> Any:
         raise NotImplementedError
 
+    def size(self, tensor: v.Tensor, dimension: int) -> v.Number:
+        raise NotImplementedError
+
     def evaluate(self, node: ast.expr) -> Any:
         match node:
             case ast.Constant(value=value):
@@ -116,17 +119,37 @@ class HostExpressions(Conditions):
 
     def comprehension(self, node: ast.GeneratorExp | ast.ListComp) -> tuple[Any, ...]:
         (one,) = node.generators
-        if one.ifs or not isinstance(one.target, ast.Name):
-            raise DraftError(self.place(node), "this comprehension is not translated")
-        values = self.evaluate(one.iter)
-        if not isinstance(values, tuple):
-            raise DraftError(self.place(node), "the length of this comprehension is not known while drafting")
+        if one.ifs:
+            raise DraftError(self.place(node), "a comprehension with if is not translated", "write it without")
+        values = self.series(self.evaluate(one.iter), one.iter)
         before, found = dict(self.names), []
         for value in values:
-            self.names[one.target.id] = value
+            self._bind(one.target, value)
             found.append(self.evaluate(node.elt))
         self.names = before
         return tuple(found)
+
+    def _bind(self, target: ast.expr, value: Any) -> None:
+        if isinstance(target, ast.Name):
+            self.names[target.id] = value
+        elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, tuple) and len(value) == len(target.elts):
+            for each, part in zip(target.elts, value, strict=True):
+                self._bind(each, part)
+        else:
+            raise DraftError(self.place(target), "this variable of a comprehension is not translated")
+
+    def series(self, value: Any, node: ast.expr) -> tuple[Any, ...]:
+        """The elements of what a loop runs over."""
+        whole = whole_shape(value)
+        if whole is not None and whole.dimensions is not None:
+            return tuple(self.size(whole, dimension) for dimension in range(whole.dimensions))
+        if isinstance(value, (tuple, list, range, dict)):
+            return tuple(value)
+        raise DraftError(
+            self.place(node),
+            "what this loop runs over is not known while drafting",
+            "loop over a tuple, over range(...), or over the shape of a tensor whose x.dim() is checked",
+        )
 
     # --------------------------------------------------------------------------------------------- numbers
 

@@ -28,6 +28,10 @@ class HostFacts(HostParts):
                 self.set_dtypes(fact.tensor, fact.dtypes)
             if fact.by_key is not None:
                 fact.tensor.known, fact.tensor.choices = fact.by_key, ()
+            if fact.same_dtype is not None:
+                _relate(fact.tensor, fact.same_dtype)
+            if fact.same_shape is not None:
+                fact.tensor.take_shape_of(fact.same_shape)
             if fact.sizes is not None and fact.tensor.dtypes is None:
                 self.set_sizes(fact.tensor, fact.sizes)
             if fact.dimensions is not None:
@@ -71,3 +75,14 @@ class HostFacts(HostParts):
             self.into.append(cpp.Run(cpp.CallTo("trifold::check", (test, self.message_part(message), words))))
             tensor.known = known.dtypes
             tensor.dimensions = tensor.dimensions or known.dimensions
+
+
+def _relate(tensor: v.Tensor, other: v.Tensor) -> None:
+    """Two tensors have one dtype: that of the one whose dtype was checked, or will be."""
+    if tensor.root is other.root:
+        return
+    if tensor.known is not None or (tensor.choices and not other.choices and other.dtypes is None):
+        tensor, other = other, tensor
+    if tensor.known is None:
+        tensor.root.choices = ()
+        tensor.root.like = other

@@ -46,9 +46,7 @@ def _check_alike(host: Host, arguments: Any, keywords: dict[str, Any], node: ast
     host.set_dtypes(x, v.FLOATING)
     for _, y in others:
         y.known, y.choices = x.dtypes, ()
-        y.dimensions = x.dimensions = x.dimensions or y.dimensions
-        x.same_shape.append(y)
-        y.same_shape.append(x)
+        x.take_shape_of(y)
 
 
 def _elementwise_output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
@@ -349,7 +347,19 @@ def _length(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
     raise DraftError(host.place(node), "this length is not known while drafting")
 
 
+def _of_series(function: Any) -> Handler:
+    """``zip``, ``enumerate`` or ``reversed``."""
+
+    def write(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+        series = (tuple, list, range, dict, v.Shape)
+        given = [host.series(x, node) if isinstance(x, series) else x for x in arguments]
+        return tuple(function(*given, **keywords))
+
+    return write
+
+
 HANDLERS: dict[Any, Handler] = {
+    **{function: _of_series(function) for function in (zip, enumerate, reversed)},
     prototype.check_floating: _check_floating,
     prototype.check_alike: _check_alike,
     prototype.elementwise_output: _elementwise_output,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,12 +34,7 @@ class HostLoops(HostBranches):
             _refuse(self.place(node), node, ast.Break, ast.Continue)
             self._counted(node, bounds, into)
             return None
-        values = self.evaluate(node.iter)
-        if isinstance(values, range):
-            values = tuple(values)
-        if not isinstance(values, tuple):
-            raise DraftError(self.place(node), "a loop over what is not known while drafting is not translated")
-        for value in values:
+        for value in self.series(self.evaluate(node.iter), node.iter):
             self.assign(node.target, value, into)
             self.statements(node.body, into)
         return None
@@ -106,6 +102,7 @@ class HostLoops(HostBranches):
     def _changing(self, body: Sequence[ast.stmt], into: list[cpp.Stmt]) -> dict[str, Any]:
         """The names that the body reassigns, as variables that it may assign."""
         found: dict[str, Any] = {}
+        memory = self._exchanged(assigned_names(body))
         for name in sorted(assigned_names(body) & set(self.names)):
             value = self.names[name]
             if isinstance(value, (bool, int, float)):
@@ -117,11 +114,26 @@ class HostLoops(HostBranches):
             if not self._is_changing(value.expr):
                 own = self._made_changing(name, value, into)
                 if isinstance(value, v.Tensor):
-                    value = dataclasses.replace(value, expr=own, known=value.dtypes, same_shape=[], memory=None)
+                    value = dataclasses.replace(
+                        value, expr=own, known=value.dtypes, same_shape=[], memory=memory.get(name)
+                    )
                 else:
                     value = v.Number(own, value.type)
             self.names[name] = found[name] = value
         return found
+
+    def _exchanged(self, assigned: set[str]) -> dict[str, v.Memory]:
+        """The memory of the tensors that a loop assigns, if they lie apart before it."""
+        tensors = {n: x for n, x in self.names.items() if n in assigned and isinstance(x, v.Tensor)}
+        outer = [_exchanges(x) if self._is_changing(x.expr) else set() for x in tensors.values()]
+        if len(set(map(frozenset, outer))) > 1:
+            for each in set().union(*outer):
+                each.apart = False
+        pairs = itertools.combinations(tensors.values(), 2)
+        if any(v.overlap(a.memory, b.memory) for a, b in pairs) or any(x.memory is None for x in tensors.values()):
+            return {}
+        by, every = v.Exchange(), frozenset[object]().union(*(x.memory or () for x in tensors.values()))
+        return {name: frozenset({v.Exchanged(by, every)}) for name in tensors}
 
     def _made_changing(self, name: str, value: v.Number | v.Tensor, into: list[cpp.Stmt]) -> cpp.Name:
         """A C++ variable for the value: its own if nothing else uses that, or a new one."""
@@ -141,6 +153,11 @@ class HostLoops(HostBranches):
     def _assign_changed(self, changing: dict[str, Any], body: list[cpp.Stmt], node: ast.stmt) -> None:
         """Assign the variables at the end of an iteration."""
         moves: list[tuple[cpp.Name, cpp.Expr, str]] = []
+        tensors = [name for name, value in changing.items() if isinstance(value, v.Tensor)]
+        if {id(self.names[name]) for name in tensors} != {id(changing[name]) for name in tensors}:
+            for name in tensors:
+                for each in _exchanges(changing[name]):
+                    each.apart = False
         for name, value in changing.items():
             new = self.names[name]
             if new is value:
@@ -174,6 +191,11 @@ def _refuse(place: Place, node: ast.For | ast.While, *kinds: type[ast.stmt]) -> 
     if found is not None or node.orelse:
         word = "else" if found is None else type(found).__name__.lower()
         raise DraftError(place, f"a loop with {word} is not translated in a launch function", "write it without")
+
+
+def _exchanges(tensor: v.Tensor) -> set[v.Exchange]:
+    """The loops that exchange a tensor with others."""
+    return {each.by for each in tensor.memory or () if isinstance(each, v.Exchanged)}
 
 
 def _is_like(new: v.Tensor, old: v.Tensor) -> bool:

@@ -113,7 +113,9 @@ class HostParts(HostExpressions):
         at = self.evaluate(index)
         if isinstance(at, v.Number) and isinstance(base, dict) and at.type == v.INT:
             return self.entry(base, at, node)
-        if isinstance(at, v.Number):
+        if isinstance(at, v.Text) and isinstance(base, dict):
+            return self.entry_of_text(base, at, node)
+        if isinstance(at, (v.Number, v.Text)):
             raise DraftError(self.place(node), "this index is not known while drafting")
         return base[at]
 
@@ -130,6 +132,18 @@ class HostParts(HostExpressions):
             expr = dataclasses.replace(found, type=v.INT, interval=interval)
             return v.Number(expr, v.INT, interval, of_dtype=known)
         raise DraftError(self.place(node), "which entry of this dict is meant is not known while drafting")
+
+    def entry_of_text(self, table: dict[Any, Any], key: v.Text, node: ast.Subscript) -> Any:
+        """The number that a dict has for a string argument: one conditional expression for each key but the last."""
+        values = list(table.values())
+        if not values or not all(isinstance(each, (bool, int, float)) for each in values):
+            raise DraftError(
+                self.place(node), "an entry for a string is a number", "choose by comparisons: if mode == ..."
+            )
+        found: Any = v.number(_plain(values[-1]))
+        for name, value in list(table.items())[-2::-1]:
+            found = self.chosen(self.texts_equal("==", key, name, node), _plain(value), found, node)
+        return found
 
     def part_of(self, base: v.Tensor, index: ast.expr, node: ast.AST) -> v.Tensor:
         if isinstance(index, ast.Slice) and index.step is None:
@@ -186,3 +200,8 @@ class HostParts(HostExpressions):
         after = star + 1 - count
         first, last = (tuple(self.size(tensor, d) for d in each) for each in (range(star), range(after, 0)))
         return (*first, v.Shape((v.Part(tensor, star, after),)), *last)
+
+
+def _plain(value: bool | int | float) -> bool | int | float:
+    """The number that a member of an enumeration is."""
+    return value if isinstance(value, (bool, float)) else int(value)

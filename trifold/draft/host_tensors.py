@@ -71,6 +71,9 @@ def of_dtype(host: Host, expr: cpp.Expr, dtype: Any, dimensions: int | None) -> 
 def new_like(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     """``torch.empty_like``: with the layout of elementwise results."""
     dtype = keywords.get("dtype")
+    if keywords.get("memory_format") is torch.contiguous_format:
+        given = {"dtype": dtype} if dtype is not None else {}
+        return new_empty(host, x, (v.Shape((v.Part(x, 0, 0),)),), given, node)
     if arguments or set(keywords) - {"dtype"}:
         raise DraftError(host.place(node), "this empty_like is not translated", "use x.new_empty(...)")
     made = call("trifold::elementwise_output", x.expr)

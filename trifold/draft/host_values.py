@@ -38,6 +38,39 @@ ARGUMENTS: Memory = frozenset({"arguments"})
 
 
 @dataclass(eq=False)
+class Exchange:
+    """A loop that assigns tensors: whether they lie apart before each iteration, since they do before the loop, and an
+    iteration only exchanges them."""
+
+    apart: bool = True
+
+
+@dataclass(eq=False)
+class Exchanged:
+    """The memory of one of the tensors that a loop exchanges: one of these allocations, but never that of another."""
+
+    by: Exchange
+    one_of: Memory
+
+
+def overlap(a: Memory | None, b: Memory | None) -> bool:
+    """Whether two tensors may share memory. None: the memory is not known."""
+    if a is None or b is None:
+        return True
+    return any(_may_be_one(x, y) for x in a for y in b)
+
+
+def _may_be_one(a: object, b: object) -> bool:
+    if any(isinstance(each, Exchanged) and not each.by.apart for each in (a, b)):
+        return True  # the loop may have assigned any memory
+    if isinstance(a, Exchanged) and isinstance(b, Exchanged) and a.by is b.by:
+        return a is b
+    sets = [each.one_of if isinstance(each, Exchanged) else frozenset({each}) for each in (a, b)]
+    plain = not isinstance(a, Exchanged) and not isinstance(b, Exchanged)
+    return a == b if plain else overlap(*sets)
+
+
+@dataclass(eq=False)
 class Number:
     """An int, float or bool; ``type`` is INT, FLOAT or BOOL."""
 
@@ -88,6 +121,12 @@ class Tensor:
         """The tensor that determines its dtype."""
         return self if self.known is not None or self.like is None else self.like.root
 
+    def take_shape_of(self, other: Tensor) -> None:
+        """Both have one shape."""
+        self.dimensions = other.dimensions = self.dimensions or other.dimensions
+        self.same_shape.append(other)
+        other.same_shape.append(self)
+
     @property
     def element_sizes(self) -> tuple[int, ...] | None:
         if self.dtypes is not None:
@@ -117,6 +156,8 @@ class Fact:
     dimensions: int | None = None
     given: bool | None = None
     sizes: tuple[int, ...] | None = None  # the possible element sizes
+    same_dtype: Tensor | None = None  # another tensor that has its dtype
+    same_shape: Tensor | None = None  # likewise
 
 
 @dataclass(frozen=True)

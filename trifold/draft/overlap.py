@@ -27,7 +27,7 @@ class Overlaps:
         memory = {n: _tensor(each).memory for n, each in enumerate(arguments) if isinstance(each, (v.Tensor, v.Output))}
         for one, own in memory.items():
             for other, its in memory.items():
-                if one != other and {one, other} & changed and (own is None or its is None or own & its):
+                if one != other and {one, other} & changed and v.overlap(own, its):
                     self.found.add(one)
 
     def qualify(self, written: Written) -> None:
