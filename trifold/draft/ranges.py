@@ -26,6 +26,7 @@ INDEX_LIMITS = {
     cuda.blockDim: (1, 1024),
     cuda.gridDim: (1, 2**31 - 1),
 }
+_OF_GRID = {cuda.grid: (0, 2**41), cuda.gridsize: (1, 2**41)}  # of each dimension
 _PATIENCE = 4  # rounds after which a range that still grows is widened
 _MOST_ROUNDS = 60
 _LOWER = (0, -1, -(2**31), -(2**63))
@@ -146,6 +147,8 @@ class _Ranges:
         if isinstance(value, t.Call) and value.callees is not None:
             found = self.results.get(value.callees, [])
             return found[version.part] if version.part < len(found) else None
+        if isinstance(value, t.Call) and value.function in (cuda.grid, cuda.gridsize):
+            return _OF_GRID[value.function]
         if isinstance(value, t.Attribute) and value.name == "shape":
             return 0, MOST_ELEMENTS
         return _of_type(version.type)
@@ -201,6 +204,8 @@ class _Ranges:
                 return bounds
             case t.Attribute(name="size" | "ndim"):
                 return 0, MOST_ELEMENTS
+            case t.Item(base=t.Call(function=function)) if function in (cuda.grid, cuda.gridsize):
+                return _OF_GRID[function]
             case t.Item(base=t.Attribute(name="shape")):
                 return 0, MOST_ELEMENTS
             case t.Item(base=t.Table(values=values) | t.Read(version=t.Version(value=t.Table(values=values)))):
@@ -235,7 +240,7 @@ class _Ranges:
             return found[0] if found else None
         arguments = [argument.interval for argument in call.arguments]
         if call.function in (cuda.grid, cuda.gridsize):
-            return (0, 2**41) if call.function is cuda.grid else (1, 2**41)
+            return _OF_GRID[call.function]
         if call.function in (min, max):
             if any(each is None for each in arguments):
                 return None
