@@ -43,7 +43,7 @@ def refusals() -> object:
             draft_kernel(getattr(refused, name), argument_types)
             found[name] = None
         except DraftError as error:
-            found[name] = (error.place.line, error.problem.partition(": ")[2])
+            found[name] = (error.place.line, f"{error.problem.partition(': ')[2]}; {error.remedy}")
     return found
 
 

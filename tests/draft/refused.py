@@ -34,6 +34,20 @@ def raises(x):
         raise ValueError  # refused: raise
 
 
+@cuda.jit
+def function_in_a_kernel(x):
+    def squared(v):  # refused: a function within a kernel is not translated; define it outside of the kernel
+        return v * v
+
+    x[0] = squared(x[1])
+
+
+@cuda.jit
+def zeros_in_a_kernel(x):
+    held = np.zeros(3)  # refused: zeros is not translated; use cuda.local.array(shape, dtype)
+    x[0] = held[0]
+
+
 @cuda.jit(device=True)
 def checked(v):
     assert v > 0  # refused: assert in a device function
@@ -260,6 +274,8 @@ KERNELS = {
     "list_in_a_kernel": [_ARRAY],
     "raises": [_ARRAY],
     "asserts": [_ARRAY],
+    "function_in_a_kernel": [_ARRAY],
+    "zeros_in_a_kernel": [_ARRAY],
     "walrus": [_ARRAY],
     "comprehension": [_ARRAY],
     "shared_shape_is_no_constant": [_ARRAY, int64],

@@ -133,7 +133,7 @@ class Builder(Loops):
                 self.leaving[-1][0 if stops else 1].append(dict(self.names or {}))
                 self.names = None
                 return [t.Break(place, last) if stops else t.Continue(place, last)]
-        raise DraftError(place, f"{_words(node)} is not translated")
+        raise DraftError(place, f"{_words(node)} is not translated", _REMEDIES.get(type(node).__name__, ""))
 
     def _assert(self, test: ast.expr, place: Place, last: int) -> list[t.Stmt]:
         """Without ``debug=True``, Numba silently ends a thread whose assertion fails."""
@@ -217,7 +217,7 @@ class Builder(Loops):
                 return t.Item(place, self._expression(base), self._indices(index))
             case ast.Tuple(elts=elements):
                 return t.TupleOf(place, [self._expression(element) for element in elements])
-        raise DraftError(place, f"{_words(node)} is not translated")
+        raise DraftError(place, f"{_words(node)} is not translated", _REMEDIES.get(type(node).__name__, ""))
 
     def _is_none(self, node: ast.expr) -> bool:
         """Whether it is a parameter that is None; no other variable can be."""
@@ -411,6 +411,21 @@ def _mark_reads(body: list[t.Stmt]) -> None:
             waiting += version.sources
 
 
+_OUTSIDE = "define it outside of the kernel, with @cuda.jit(device=True)"
+_REMEDIES = {
+    "NamedExpr": "assign it before the statement",
+    "Lambda": _OUTSIDE,
+    "FunctionDef": _OUTSIDE,
+    "List": "write a tuple, or use cuda.local.array",
+    "ListComp": "write a loop",
+    "GeneratorExp": "write a loop",
+    "Raise": "return, and check arguments in the launch function",
+    "Try": "test before the operation",
+    "Match": "write if and elif",
+    "Delete": "leave it out",
+}
+
+
 def _words(node: ast.AST) -> str:
     """Describes a construct for an error message."""
     named = {
@@ -428,6 +443,8 @@ def _words(node: ast.AST) -> str:
         "With": "with",
         "FunctionDef": "a function within a kernel",
         "Compare": "this comparison",
+        "Delete": "del",
+        "Match": "match",
     }
     return named.get(type(node).__name__, type(node).__name__)
 

@@ -20,6 +20,11 @@ from trifold.draft.source import Source, read
 from trifold.draft.split import mixed_names, parts_of, split
 
 _MOST_ROUNDS = 30
+_REMEDIES = {
+    **dict.fromkeys(("zeros", "ones", "empty"), "use cuda.local.array(shape, dtype), and assign array[:] = 0"),
+    "sum": "write a loop",
+    "clip": "use min and max",
+}
 _PARTIAL = None  # the type of an expression with an operand whose type is not known yet
 
 
@@ -365,7 +370,7 @@ class _Inference:
             self.type(argument)  # also of those that the call leaves out
         if known is None and python is None:
             name = getattr(function, "__qualname__", getattr(function, "__name__", str(function)))
-            raise DraftError(expression.place, f"{name} is not translated")
+            raise DraftError(expression.place, f"{name} is not translated", _REMEDIES.get(name, ""))
         if known is None:
             if any(argument.type is None for argument in arguments):
                 return _PARTIAL
