@@ -262,6 +262,38 @@ def by_name(x: Tensor, factor: str) -> Tensor:
     return y
 """
 
+COMPUTES = """
+def computes(x: Tensor) -> Tensor:
+    if x.dtype != torch.float32 or x.dim() != 2:
+        raise RuntimeError("computes: a float32 matrix")
+    blocks, rest = divmod(x.numel(), 256)
+    y = x.new_empty(max(*x.shape, abs(x.size(0) - 5)))
+    z = torch.empty_like(y)
+    y.zero_()
+    z.fill_(0.5)
+    for k in range(rest):
+        launch(copy_kernel, blocks, y if k % 2 == 0 else z, output(z if k % 2 == 0 else y), 1)
+    return y
+"""
+
+WITH_BRACKETS = """
+def with_brackets(x: Tensor) -> Tensor:
+    y = x.new_empty(x.numel())
+    copy_kernel[x.numel(), 256](x, y, 1)
+    return y
+"""
+
+CHANGES_AN_ARGUMENT = """
+def changes_an_argument(x: Tensor) -> Tensor:
+    return x.view(-1).zero_()
+"""
+
+KNOWS_NO_GRID = """
+def knows_no_grid(x: Tensor) -> Tensor:
+    launch(copy_kernel)
+    return x
+"""
+
 OF_COMPLEX = """
 def of_complex(x: Tensor) -> Tensor:
     if x.dtype not in (torch.complex64, torch.float32):
@@ -440,6 +472,16 @@ DRAFTED = {
             "trifold::same_dtype(z, x)",
         ],
     ),
+    "computes": (
+        COMPUTES,
+        "",
+        [
+            "const int64_t blocks = x.numel() / 256;",
+            "std::max<int64_t>(std::max<int64_t>(x.size(0), x.size(1)), std::abs(x.size(0) - 5))",
+            "  trifold::zeroed(y);\n  trifold::filled(z, 0.5);",
+            "const Tensor x_argument = k % 2 == 0 ? y : z;",
+        ],
+    ),
     "by_name": (
         BY_NAME,
         "",
@@ -474,6 +516,9 @@ REFUSED = {
     "without_tensors": (WITHOUT_TENSORS, "without_tensors takes no tensor, by whose device torch chooses"),
     "leaves_a_loop": (LEAVES_A_LOOP, "a loop with break is not translated in a launch function"),
     "of_many": (OF_MANY, "64 combinations of dtypes of a, b"),
+    "with_brackets": (WITH_BRACKETS, "write launch(kernel, grid, *arguments, block=threads)"),
+    "changes_an_argument": (CHANGES_AN_ARGUMENT, "an argument of the op is changed in place"),
+    "knows_no_grid": (KNOWS_NO_GRID, "this statement is not translated (not enough values"),
     "of_complex": (OF_COMPLEX, "a tensor of several dtypes, of which one is complex"),
     "raises_another": (RAISES_ANOTHER, 'write raise RuntimeError("...")'),
     "as_it_is": (AS_IT_IS, "the dtype of the kernel's argument x is not known"),

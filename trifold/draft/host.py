@@ -166,6 +166,13 @@ class Host(HostLoops):
         return None
 
     def statement(self, node: ast.stmt, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
+        try:
+            return self._executed(node, into, rest)
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            # An operation of Python that a value of this kind does not have.
+            raise DraftError(self.place(node), f"this statement is not translated ({error})") from error
+
+    def _executed(self, node: ast.stmt, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
         self.into = into
         match node:
             case ast.Assign(targets=targets, value=value):

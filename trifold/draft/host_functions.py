@@ -229,9 +229,12 @@ def _empty_like(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.
 
 def _least(name: str) -> Handler:
     def write(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
-        if not any(isinstance(each, v.Number) for each in arguments):
+        if not any(isinstance(each, v.Number | v.Part) for each in arguments):
             return {"min": min, "max": max}[name](*arguments)
-        result, *others = (v.number(each) for each in arguments)
+        given = [
+            x for each in arguments for x in (_sizes_of(host, each, node) if isinstance(each, v.Part) else (each,))
+        ]
+        result, *others = (v.number(each) for each in given)
         for other in others:
             kind = v.FLOAT if v.FLOAT in (result.type, other.type) else v.INT
             interval = None
@@ -252,6 +255,24 @@ def _least(name: str) -> Handler:
         return result
 
     return write
+
+
+def _sizes_of(host: Host, part: v.Part, node: ast.Call) -> tuple[Any, ...]:
+    return host.series(v.Shape((part,)), node)
+
+
+def _divmod(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    a, b = arguments
+    return host.binary(operator.floordiv, a, b, node), host.binary(operator.mod, a, b, node)
+
+
+def _abs(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    (value,) = arguments
+    if not isinstance(value, v.Number):
+        return abs(value)
+    kind = v.FLOAT if value.type == v.FLOAT else v.INT
+    least = (0, 2**63 - 1) if kind == v.INT else None
+    return v.Number(cpp.CallTo("std::abs", (value.expr,), type=kind, interval=least), kind, least)
 
 
 def _is_finite(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
@@ -377,6 +398,8 @@ HANDLERS: dict[Any, Handler] = {
     torch.ones_like: ones_of(_empty_like),
     torch.zeros: zeros_of(_empty),
     torch.zeros_like: zeros_of(_empty_like),
+    divmod: _divmod,
+    abs: _abs,
     min: _least("min"),
     max: _least("max"),
     math.isfinite: _is_finite,

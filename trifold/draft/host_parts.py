@@ -8,6 +8,7 @@ import operator
 from typing import Any
 
 import torch
+from numba.core.dispatcher import Dispatcher
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
@@ -110,13 +111,18 @@ class HostParts(HostExpressions):
         if isinstance(index, ast.Slice):
             ends = [None if end is None else self.evaluate(end) for end in (index.lower, index.upper, index.step)]
             return base[slice(*ends)]
+        if isinstance(base, Dispatcher):
+            remedy = "write launch(kernel, grid, *arguments, block=threads)"
+            raise DraftError(self.place(node), "a kernel is launched with brackets", remedy)
         at = self.evaluate(index)
         if isinstance(at, v.Number) and isinstance(base, dict) and at.type == v.INT:
             return self.entry(base, at, node)
         if isinstance(at, v.Text) and isinstance(base, dict):
             return self.entry_of_text(base, at, node)
         if isinstance(at, (v.Number, v.Text)):
-            raise DraftError(self.place(node), "this index is not known while drafting")
+            raise DraftError(
+                self.place(node), "this index is not known while drafting", "choose: a if k % 2 == 0 else b"
+            )
         return base[at]
 
     def entry(self, table: dict[Any, Any], key: v.Number, node: ast.Subscript) -> Any:

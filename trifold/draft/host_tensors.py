@@ -168,6 +168,19 @@ def _contiguous(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any
     return v.Tensor(call("torch::stable::contiguous", x.expr), x.dtypes, x.dimensions, memory=x.memory)
 
 
+def _changed(function: str) -> Callable[..., v.Tensor]:
+    """``y.zero_()`` or ``y.fill_(number)``, of a tensor that the launch function made."""
+
+    def write(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+        if v.overlap(x.memory, v.ARGUMENTS):
+            remedy = "launch a kernel that gets output(...) of it"
+            raise DraftError(host.place(node), "an argument of the op is changed in place", remedy)
+        host.into.append(cpp.Run(call(function, x.expr, *(v.number(each).expr for each in arguments))))
+        return x
+
+    return write
+
+
 METHODS: dict[str, Callable[[Host, v.Tensor, Any, dict[str, Any], ast.Call], Any]] = {
     "dim": _dim,
     "numel": _numel,
@@ -188,6 +201,8 @@ METHODS: dict[str, Callable[[Host, v.Tensor, Any, dict[str, Any], ast.Call], Any
     "new_full": full_of(new_empty),
     "new_ones": ones_of(new_empty),
     "contiguous": _contiguous,
+    "zero_": _changed("trifold::zeroed"),
+    "fill_": _changed("trifold::filled"),
     "clone": _clone,
     "new_zeros": zeros_of(new_empty),
     "is_contiguous": lambda host, x, arguments, keywords, node: v.Number(
