@@ -171,12 +171,16 @@ class HostLoops(HostBranches):
             moves.append((value.expr, (new if isinstance(new, v.Tensor) else v.number(new)).expr, kind))
         self.names |= changing
         texts = [(target.text, getattr(expr, "text", None)) for target, expr, _ in moves]
-        if len(texts) == 2 and texts[0] == texts[1][::-1]:
-            body.append(cpp.Run(cpp.CallTo("std::swap", (moves[0][0], moves[0][1]))))
-        elif len(moves) == 1:
-            assign_at_end(body, moves[0][0], moves[0][1])
+        swapped = [move for move, (a, b) in zip(moves, texts, strict=True) if (b, a) in texts]
+        others = [move for move in moves if move not in swapped]
+        if len(swapped) != 2 or any(kind == "Tensor" for _, _, kind in others):
+            swapped, others = [], moves
+        if len(others) == 1:
+            assign_at_end(body, others[0][0], others[0][1])
         else:
-            body += in_parallel([Move(cpp.Assign(a, "=", b), kind) for a, b, kind in moves], self.fresh)
+            body += in_parallel([Move(cpp.Assign(a, "=", b), kind) for a, b, kind in others], self.fresh)
+        if swapped:
+            body.append(cpp.Run(cpp.CallTo("std::swap", swapped[0][:2])))
 
     def augmented(self, node: ast.AugAssign, op: Any, into: list[cpp.Stmt]) -> None:
         """``n *= 2``, of numbers."""
