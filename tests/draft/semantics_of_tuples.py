@@ -252,6 +252,10 @@ def pairs_of_several_types(x, y, out):
     one = best
     other = larger(larger(best, 0.5, 3), float64(y[i]), 1)
     count, half, odd = two
+    last = (0, 0)  # of one type, but not where it is assigned again
+    if i % 3:
+        last = (i, x[i])  # type: ignore[assignment]
+    count += last[0] + last[1]
     out[i] = places_of(one) + places_of(other, 7.0) * 3 + count + half + (100 if odd else 0) + len(two)
     out[i] += cuda.gridsize(2)[1] + cuda.grid(2)[0] + sum_and_product(x[i], 2.0)[1]
 

@@ -27,6 +27,7 @@ def mixed_names(function: t.Function) -> dict[str, int]:
     apart = taken_apart(function)
     found: dict[str, int] = {}
     left: set[str] = set()
+    mixed: set[str] = set()
     for version in function.versions:
         if version.is_read or version.parameter is not None:
             count = _elements(version.type)
@@ -34,12 +35,14 @@ def mixed_names(function: t.Function) -> dict[str, int]:
                 left.add(version.name)
             elif version not in apart:
                 found[version.name] = count
-    return {name: count for name, count in found.items() if name not in left}
+            if any(isinstance(each, types.Tuple) for each in version.type or ()):
+                mixed.add(version.name)
+    return {name: count for name, count in found.items() if name in mixed - left}
 
 
 def _elements(kind: t.Type | None) -> int:
-    """The number of elements of a tuple of several types, of numbers; 0: it is something else."""
-    if not kind or not all(isinstance(each, types.Tuple) for each in kind):
+    """The number of elements of a tuple of numbers; 0: it is something else."""
+    if not kind or not all(isinstance(each, types.Tuple | types.UniTuple) for each in kind):
         return 0
     numbers = (types.Number, types.Boolean)
     return len(kind[0]) if all(isinstance(part, numbers) for each in kind for part in each) else 0
