@@ -60,7 +60,9 @@ def _named(kind: types.Type) -> str:
 
 
 def inferred(function: Any, arguments: tuple[types.Type, ...]) -> tuple[dict[str, set[str]], types.Type]:
-    """The types of each variable, by its name, and that of the result."""
+    """The types of each variable, by its name, and that of the result. Arguments that are left out are the defaults."""
+    missing = function.__code__.co_argcount - len(arguments)
+    arguments = (*arguments, *map(types.Omitted, (function.__defaults__ or ())[-missing:] if missing else ()))
     context = cuda_target.typing_context
     context.refresh()
     flags = CUDAFlags()

@@ -74,7 +74,6 @@ class HostFacts(HostParts):
             words = cpp.Name(f"trifold::Dtype{{{text_of(tensor.expr)}}}")
             self.into.append(cpp.Run(cpp.CallTo("trifold::check", (test, self.message_part(message), words))))
             tensor.known = known.dtypes
-            tensor.dimensions = tensor.dimensions or known.dimensions
 
 
 def _relate(tensor: v.Tensor, other: v.Tensor) -> None:

@@ -97,6 +97,8 @@ Tensor scatter_add_backward(const Tensor& grad, const Tensor& index) {
   trifold::check(index.scalar_type() == trifold::ScalarType::Long,
                  "scatter_add_backward: index must be int64, not torch.", trifold::Dtype{index},
                  "; convert it with index.long()");
+  trifold::check(index.dim() == 1, "scatter_add_backward: index must have one dimension, not the shape ",
+                 trifold::Shape{index}, "; flatten it with index.reshape(-1)");
   const int64_t rows = index.size(0);
   const int64_t size = grad.size(0);
   const int64_t columns = grad.size(1);
