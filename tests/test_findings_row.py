@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ import trifold
 from tests.wrong.entry import GALLERY, Wrong, copy_of_gallery, edits
 from tests.wrong.findings import FINDINGS
 from trifold.cells import CellName, ImplementationKind
+from trifold.findings import KernelWarning
 from trifold.source_hashes import changed_sources, source_hashes
 from trifold.spec.load import load_spec
 from trifold.verification import worker
@@ -41,9 +43,13 @@ def test_a_failure_carries_the_findings_with_both_accesses(tmp_path: Path) -> No
     assert [Path(access["file"]).name for access in finding["accesses"]] == ["round_ste.py", "round_ste.py"]
     assert finding["replay"] in failure.message
     assert 'trifold.load("round_ste", implementation="prototype", device="cpu")' in failure.code
+    how = f"# python -m trifold.simulator --seed {finding['seed']} THIS_FILE.py"
+    assert failure.code.splitlines()[0] == how
 
 
-def test_a_ports_failure_carries_the_findings_with_both_accesses(tmp_path: Path) -> None:
+def test_a_ports_failure_carries_the_findings_and_a_program_that_finds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     race = next(wrong for wrong in FINDINGS if wrong.implementation == "port" and wrong.name == RACE.name)
     race.write(tmp_path)
     (failure,) = _findings(race.op, tmp_path, "port").failures
@@ -51,6 +57,16 @@ def test_a_ports_failure_carries_the_findings_with_both_accesses(tmp_path: Path)
     assert (finding["kind"], finding["array"], finding["memory"]) == ("race", "y", "global")
     assert [Path(access["file"]).name for access in finding["accesses"]] == ["round_ste.cuh", "round_ste.cuh"]
     assert finding["replay"] in failure.message
+    assert f'trifold.load("round_ste", checks=True, seed={finding["seed"]})' in failure.code
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(KernelWarning, match=f"race on global array element y.*\n{finding['replay']}"):
+        exec(failure.code, {})
+
+
+@pytest.mark.parametrize("given", [{"checks": True, "implementation": "prototype"}, {"seed": 2}, {"seed": -1}])
+def test_checks_and_seeds_that_mean_nothing_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="checks"):
+        trifold.load("round_ste", workspace=GALLERY, **given)
 
 
 def _with_race(

@@ -6,6 +6,7 @@ library, is replaced by it, and calls the operator again.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -58,6 +59,7 @@ class Implementation:
 
 _lock = threading.RLock()
 _loaded: dict[str, Implementation] = {}
+_schedule = contextlib.ExitStack()  # of the ports that were loaded with checks
 
 
 def load(
@@ -66,6 +68,8 @@ def load(
     implementation: ImplementationKind = "port",
     device: Device = "cpu",
     workspace: Workspace | Path | str | None = None,
+    checks: bool = False,
+    seed: int = 0,
 ) -> Callable[..., Any]:
     """The public function of ``op``, on its port or its prototype.
 
@@ -78,9 +82,13 @@ def load(
         device: for the prototype: ``cpu`` runs it in the simulator, ``cuda`` on the GPU; a process can do only one of
             the two.
         workspace: the workspace or its folder; default: the nearest one at or above the current folder.
+        checks: the port as built for the CPU with checks, for CPU tensors: a mistake in a kernel raises
+            :class:`trifold.KernelFault`, or is a :class:`trifold.KernelWarning`. (A prototype has the checks of the
+            simulator's options.)
+        seed: of the order of blocks and threads in which such ports run from now on; 0 is the natural order.
 
     Raises:
-        ValueError: an unknown implementation or device.
+        ValueError: an unknown implementation or device; checks of a prototype, or a seed without checks.
         PrototypeError: the prototype does not load, or numba was imported for the other device.
         WorkspaceError: no workspace, no such op, or a file of it is missing.
         BuildError: at the first call, if the C++ does not compile.
@@ -96,7 +104,15 @@ def load(
         raise ValueError(f"implementation is '{implementation}'; it must be port or prototype")
     if device not in _KEYS:
         raise ValueError(f"device is '{device}'; it must be cpu or cuda")
+    if checks and implementation == "prototype":
+        raise ValueError("checks are a port's; a prototype has those of: python -m trifold.simulator --seed N FILE.py")
+    if seed < 0 or (seed and not checks):
+        raise ValueError(f"seed is {seed}; it must not be negative, and needs checks=True")
     files = workspace.op(op)
+    if checks:
+        _schedule.close()
+        _schedule.enter_context(runtime.schedules(1, seed=seed))
+        return load_checked_port(files).function
     return (load_port(files) if implementation == "port" else load_prototype(files, device)).function
 
 

@@ -92,11 +92,24 @@ class Call:
         ]
 
     def code(
-        self, op: str, device: str = "cpu", implementation: str = "port", *, gradients: Sequence[Path] = ()
+        self,
+        op: str,
+        device: str = "cpu",
+        implementation: str = "port",
+        *,
+        gradients: Sequence[Path] = (),
+        schedule: int | None = None,
     ) -> str:
-        """A program that makes the call and prints its result, the reference's, and where they differ; with
-        ``gradients``, those of the arguments at these places."""
+        """A program that makes the call and prints its result, the reference's, and where they differ.
+
+        Args:
+            gradients: those of the arguments at these places, too.
+            schedule: the seed of the one in which a check of the emulated device found something: the program runs
+                with checks, and says how if it cannot do so by itself.
+        """
         chosen = "" if implementation == "port" else f', implementation="{implementation}", device="{device}"'
+        if schedule is not None and implementation == "port":
+            chosen += f", checks=True, seed={schedule}"
         lines = ["import torch", "import trifold", f'{implementation} = trifold.load("{op}"{chosen})']
         if self.apart is not None:
             lines.insert(2, "from trifold.apart import far_apart")
@@ -135,6 +148,8 @@ class Call:
         if inputs:
             asked = f"[{', '.join(inputs)}], seed={self.seed}"
             lines.append(f"trifold.show(trifold.gradients(result, {asked}), trifold.gradients(expected, {asked}))")
+        if schedule is not None and implementation == "prototype":
+            lines.insert(0, f"# python -m trifold.simulator --seed {schedule} THIS_FILE.py")
         return "\n".join(lines)
 
     @property

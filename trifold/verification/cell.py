@@ -359,7 +359,8 @@ class Cell(CallSource):
             backward: the program also computes gradients.
         """
         paths = self.gradient_paths(error.call) if backward and error.call else []
-        code = error.call.code(self.op, self.device, self.kind, gradients=paths) if error.call else ""
+        found = error.findings[0].seed if error.findings and self.device == "cpu" else None
+        code = error.call.code(self.op, self.device, self.kind, gradients=paths, schedule=found) if error.call else ""
         name = error.sample or (describe(error.call) if error.call else "")
         findings = tuple(finding.to_json() for finding in error.findings)
         return Failure(error.message, name, code, self.search.seed, findings)
