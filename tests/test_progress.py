@@ -86,7 +86,8 @@ def test_a_terminal_names_each_failure_once_and_at_once() -> None:
     assert file.getvalue().count("✗") == 1
 
 
-def test_the_line_of_a_terminal_goes_away_and_a_pipe_has_no_control_character() -> None:
+def test_the_line_of_a_terminal_goes_away_and_a_pipe_has_no_control_character(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # not a dumb one
     for terminal in (True, False):
         file = StringIO()
         with shown(Console(file=file, width=80, force_terminal=terminal)) as counted:

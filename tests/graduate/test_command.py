@@ -168,7 +168,12 @@ def test_a_full_disk_leaves_nothing(kib: int, workspace: Workspace, tmp_path: Pa
     done = subprocess.run(
         [sys.executable, "-c", _WITHOUT_REVERIFY, *words],
         cwd=workspace.root,
-        env=os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join([str(GALLERY.root), *sys.path])},
+        env=os.environ
+        | {
+            "TMPDIR": str(tmp_path),
+            "PYTHONPATH": os.pathsep.join([str(GALLERY.root), *sys.path]),
+            "PYTHONDONTWRITEBYTECODE": "1",  # Python writes what fits, and cannot read it
+        },
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (kib << 10, kib << 10)),
         capture_output=True,
         text=True,

@@ -44,7 +44,8 @@ class HostFacts(HostParts):
         """Check the number of dimensions where a shape is unpacked: Python raises an error for another length."""
         if tensor.dimensions is not None or not isinstance(tensor.expr, cpp.Name):
             return
-        words = f"{self.function.__name__}: {tensor.expr.text} must have {count} dimensions, but is of shape "
+        dimensions = "1 dimension" if count == 1 else f"{count} dimensions"
+        words = f"{self.function.__name__}: {tensor.expr.text} must have {dimensions}, but is of shape "
         shape = cpp.Name(f"trifold::Shape{{{tensor.expr.text}}}")
         test = cpp.Infix("==", call(f"{tensor.expr.text}.dim"), cpp.Literal(str(count), count), type=v.BOOL)
         self.into.append(cpp.Run(cpp.CallTo("trifold::check", (test, self.message_part(words), shape))))
@@ -74,6 +75,8 @@ class HostFacts(HostParts):
             words = cpp.Name(f"trifold::Dtype{{{text_of(tensor.expr)}}}")
             self.into.append(cpp.Run(cpp.CallTo("trifold::check", (test, self.message_part(message), words))))
             tensor.known = known.dtypes
+            if known.dimensions is not None:
+                self.require_dimensions(tensor, known.dimensions)
 
 
 def _relate(tensor: v.Tensor, other: v.Tensor) -> None:

@@ -168,6 +168,8 @@ Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, c
   trifold::check(trifold::dtype_code(count) == trifold::dtype_code(trifold::ScalarType::Long),
                  "cross_entropy_backward: count must be of the dtype that the forward function gives it, not ",
                  trifold::Dtype{count});
+  trifold::check(count.dim() == 1, "cross_entropy_backward: count must have 1 dimension, but is of shape ",
+                 trifold::Shape{count});
   trifold::check(target.scalar_type() == trifold::ScalarType::Long,
                  "cross_entropy_backward: target must be int64, not torch.", trifold::Dtype{target},
                  "; use target.long()");
@@ -222,6 +224,8 @@ void cross_entropy_backward_(const Tensor& grad_loss, const Tensor& residual, co
   trifold::check(trifold::dtype_code(count) == trifold::dtype_code(trifold::ScalarType::Long),
                  "cross_entropy_backward_: count must be of the dtype that the forward function gives it, not ",
                  trifold::Dtype{count});
+  trifold::check(count.dim() == 1, "cross_entropy_backward_: count must have 1 dimension, but is of shape ",
+                 trifold::Shape{count});
   trifold::check(target.scalar_type() == trifold::ScalarType::Long,
                  "cross_entropy_backward: target must be int64, not torch.", trifold::Dtype{target},
                  "; use target.long()");

@@ -98,6 +98,8 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
   trifold::check(trifold::dtype_code(statistics) == trifold::compute_dtype(x),
                  "layer_norm_backward: statistics must be of the dtype that the forward function gives it, not ",
                  trifold::Dtype{statistics});
+  trifold::check(statistics.dim() == 2, "layer_norm_backward: statistics must have 2 dimensions, but is of shape ",
+                 trifold::Shape{statistics});
   trifold::check(
       x.dim() != 0,
       "layer_norm_backward: x must have a last dimension to be normalised along, but has none; pass x.reshape(1)");

@@ -77,6 +77,8 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x
   trifold::check(trifold::dtype_code(rstd) == trifold::compute_dtype(x),
                  "rms_norm_backward: rstd must be of the dtype that the forward function gives it, not ",
                  trifold::Dtype{rstd});
+  trifold::check(rstd.dim() == 2, "rms_norm_backward: rstd must have 2 dimensions, but is of shape ",
+                 trifold::Shape{rstd});
   trifold::check(
       x.dim() != 0,
       "rms_norm_backward: x must have a last dimension to be normalised along, but has none; pass x.reshape(1)");
