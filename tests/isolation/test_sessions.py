@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from pathlib import Path
 
+from tests.processes import runs
 from trifold.verification.remote_process import kill_session
 
 _AS_NINJA = """
@@ -23,19 +23,11 @@ def test_a_compiler_in_a_process_group_of_its_own_ends_too() -> None:
     ) as process:
         assert process.stdout is not None
         compiler = int(process.stdout.readline())
-        assert _runs(compiler)
+        assert runs(compiler)
         kill_session(process.pid)
         assert process.wait(10) < 0
     for _ in range(100):
-        if not _runs(compiler):
+        if not runs(compiler):
             return
         time.sleep(0.02)
     raise AssertionError("the compiler runs on")
-
-
-def _runs(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] not in "ZX"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import runs
 from tests.sanitize import reports
 from trifold import compute_sanitizer
 from trifold.errors import ToolchainError
@@ -67,17 +68,9 @@ def test_a_hang_is_ended_with_all_its_processes(tmp_path: Path) -> None:
     assert "did not end in time" in run.problems[0]
     assert GpuReport("op", (run,)).outcome == "failed"
     pid = int((tmp_path / "pid").read_text())
-    while _runs(pid):  # the signal was sent; a busy machine takes its time
+    while runs(pid):  # the signal was sent; a busy machine takes its time
         assert time.monotonic() - begin < 60
         time.sleep(0.01)
-
-
-def _runs(pid: int) -> bool:
-    """Whether a process is there, and no zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_it_is_found_in_the_toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

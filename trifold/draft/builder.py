@@ -133,7 +133,7 @@ class Builder(Loops):
                 self.leaving[-1][0 if stops else 1].append(dict(self.names or {}))
                 self.names = None
                 return [t.Break(place, last) if stops else t.Continue(place, last)]
-        raise DraftError(place, f"{_words(node)} is not translated", _REMEDIES.get(type(node).__name__, ""))
+        raise _refused(node, place)
 
     def _assert(self, test: ast.expr, place: Place, last: int) -> list[t.Stmt]:
         """Without ``debug=True``, Numba silently ends a thread whose assertion fails."""
@@ -217,7 +217,7 @@ class Builder(Loops):
                 return t.Item(place, self._expression(base), self._indices(index))
             case ast.Tuple(elts=elements):
                 return t.TupleOf(place, [self._expression(element) for element in elements])
-        raise DraftError(place, f"{_words(node)} is not translated", _REMEDIES.get(type(node).__name__, ""))
+        raise _refused(node, place)
 
     def _is_none(self, node: ast.expr) -> bool:
         """Whether it is a parameter that is None; no other variable can be."""
@@ -424,6 +424,10 @@ _REMEDIES = {
     "Match": "write if and elif",
     "Delete": "leave it out",
 }
+
+
+def _refused(node: ast.AST, place: Place) -> DraftError:
+    return DraftError(place, f"{_words(node)} is not translated", _REMEDIES.get(type(node).__name__, ""))
 
 
 def _words(node: ast.AST) -> str:

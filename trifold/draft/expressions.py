@@ -391,12 +391,13 @@ class Expressions(Calls):
 
     def _part_of_call(self, call: t.Call, number: int) -> cpp.Expr:
         """An element of a tuple that a call returns."""
-        if call.callees is None:
-            return self.elements(call)[number]
+        return (self.elements(call) if call.callees is None else self.members(call, self.value(call)))[number]
+
+    def members(self, call: t.Call, result: cpp.Expr) -> list[cpp.Expr]:
+        """The elements of a device function's result."""
         if self.module.returns_array(call.callees):
-            return self.indexed(self.value(call), call.type or ())[number]
-        kind, member = self.module.members_of(call)[number]
-        return cpp.Member(self.value(call), member, type=kind)
+            return self.indexed(result, call.type or ())
+        return [cpp.Member(result, member, type=own) for own, member in self.module.members_of(call)]
 
     def _part(self, base: t.Read, expression: t.Item) -> cpp.Expr:
         """An element of a tuple that is a variable."""

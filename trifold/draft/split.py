@@ -18,6 +18,7 @@ from trifold.draft import tree as t
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import Source
 from trifold.draft.tuples import taken_apart
+from trifold.draft.variables import free_name
 
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 
@@ -67,8 +68,8 @@ def split(source: Source, names: Mapping[str, int], calls: Collection[Place]) ->
     tree = copy.deepcopy(source.tree)
     if calls:
         tree.body = _Apart(source, calls).block(tree.body)
-    taken = {*source.parameters, *t.assigned_names(tree.body), *t.read_names(tree.body)}
-    parts = {name: [_free(f"{name}_{n}", taken) for n in range(count)] for name, count in names.items()}
+    taken = _names(source, tree.body)
+    parts = {name: [_taken(f"{name}_{n}", taken) for n in range(count)] for name, count in names.items()}
     tree = _Elements(parts).visit(tree)
     arguments = []
     for each in tree.args.args:
@@ -77,11 +78,14 @@ def split(source: Source, names: Mapping[str, int], calls: Collection[Place]) ->
     return replace(source, tree=ast.fix_missing_locations(tree))
 
 
-def _free(wanted: str, taken: set[str]) -> str:
-    while wanted in taken:
-        wanted += "_"
-    taken.add(wanted)
-    return wanted
+def _names(source: Source, body: list[ast.stmt]) -> set[str]:
+    return {*source.parameters, *t.assigned_names(body), *t.read_names(body)}
+
+
+def _taken(wanted: str, taken: set[str]) -> str:
+    name = free_name(wanted, taken)
+    taken.add(name)
+    return name
 
 
 class _Elements(ast.NodeTransformer):
@@ -109,7 +113,7 @@ class _Apart:
 
     def __init__(self, source: Source, calls: Collection[Place]) -> None:
         self.source, self.calls = source, calls
-        self.taken = {*source.parameters, *t.assigned_names(source.tree.body), *t.read_names(source.tree.body)}
+        self.taken = _names(source, source.tree.body)
 
     def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
         found: list[ast.stmt] = []
@@ -137,7 +141,7 @@ class _Apart:
                     "assign it to a variable before this statement",
                 )
             function = call.func.id if isinstance(call.func, ast.Name) else "call"
-            name = _free(f"{function}_result", self.taken)
+            name = _taken(f"{function}_result", self.taken)
             own = ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], copy.copy(call)), statement)
             made.append(ast.fix_missing_locations(own))
             earlier.clear()

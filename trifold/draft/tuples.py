@@ -128,20 +128,13 @@ class Tuples:
         if isinstance(value, t.Call) and value.callees is not None:
             if version in chosen_by_variables(self.function):
                 name = self._name(f"{version.name}_parts")
-                parts = self._members(value, name)
+                parts = self.write.members(value, cpp.Name(name))
                 return [cpp.Declare("const auto", [name], self.write.value(value)), self._as_array(version, parts)]
             name = self._array_name(version)
-            self.write.parts[version] = self._members(value, name)
+            self.write.parts[version] = self.write.members(value, cpp.Name(name))
             return [cpp.Declare("const auto", [name], self.write.value(value))]
         elements = self.write.elements(value)
         return self._as_variables(version, elements) if mixed else [self._as_array(version, elements)]
-
-    def _members(self, call: t.Call, name: str) -> list[cpp.Expr]:
-        """The elements of a device function's result."""
-        if self.write.module.returns_array(call.callees):
-            return self.write.indexed(cpp.Name(name), call.type or ())
-        members = self.write.module.members_of(call)
-        return [cpp.Member(cpp.Name(name), member, type=own) for own, member in members]
 
     def _as_array(self, version: t.Version, parts: list[cpp.Expr]) -> cpp.Stmt:
         """A constant array."""
@@ -215,7 +208,7 @@ class Tuples:
         value = self.write.value(call)
         if self.write.module.returns_array(call.callees):
             name = self._name(f"{call.callees.name}_result")
-            parts = self._members(call, name)
+            parts = self.write.members(call, cpp.Name(name))
             return [cpp.Declare("const auto", [name], value), *self._in_parallel(versions, parts, statement)]
         members = self.write.module.members_of(call)
         variables = [self.write.variables.of.get(version) for version in versions]

@@ -67,18 +67,19 @@ def choose_variables(function: t.Function, taken: set[str]) -> Variables:
                     chosen.of[version] = same
                 continue
             if related:
-                variable.name = _free(f"{variable.name}{len(related) + 1}", taken | set(named))
+                variable.name = free_name(f"{variable.name}{len(related) + 1}", taken | set(named))
         others.append(variable)
         chosen.all.append(variable)
         for version in versions:
             chosen.of[version] = variable
     for variable in chosen.all:
         if variable.name in KEYWORDS or variable.name in taken:
-            variable.name = _free(f"{variable.name}_", taken)
+            variable.name = free_name(f"{variable.name}_", taken)
     return chosen
 
 
-def _free(name: str, taken: set[str]) -> str:
+def free_name(name: str, taken: set[str]) -> str:
+    """The name, or one that nothing has."""
     while name in taken:
         name += "_"
     return name
