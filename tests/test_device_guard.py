@@ -43,6 +43,14 @@ class Fake:
         with device_guard.armed(mode):
             return int(self.guard.trifold_device_guard_malloc(size, 0, None) or 0)
 
+    def whole_vectors(self, size: int) -> int:
+        message = ctypes.create_string_buffer(100)
+        assert self.guard.trifold_whole_vectors_open(b"", message, 100) == 0  # the driver is open already
+        malloc = self.guard.trifold_whole_vectors_malloc
+        malloc.argtypes = self.guard.trifold_device_guard_malloc.argtypes
+        malloc.restype = ctypes.c_void_p
+        return int(malloc(size, 0, None))
+
     def free(self, *starts: int) -> None:
         for start in starts:
             self.guard.trifold_device_guard_free(start, 0, 0, None)
@@ -127,17 +135,27 @@ def test_no_bytes_are_no_block(fake: Fake) -> None:
 
 @pytest.mark.parametrize(("size", "whole"), [(1, 16), (16, 16), (444, 448)])
 def test_for_compute_sanitizer_a_block_is_an_allocation_of_whole_vectors(fake: Fake, size: int, whole: int) -> None:
-    message = ctypes.create_string_buffer(100)
-    assert fake.guard.trifold_whole_vectors_open(b"", message, 100) == 0  # the driver is open: this is not the guard's
-    fake.guard.trifold_whole_vectors_malloc.argtypes = fake.guard.trifold_device_guard_malloc.argtypes
-    fake.guard.trifold_whole_vectors_malloc.restype = ctypes.c_void_p
-    start = fake.guard.trifold_whole_vectors_malloc(size, 0, None)
+    start = fake.whole_vectors(size)
     fake.driver.fake_bytes_allocated.argtypes = [ctypes.c_size_t]
     assert fake.driver.fake_bytes_allocated(start) == whole
     assert set(ctypes.string_at(start + size, whole - size)) <= {POISON}
     assert not device_guard.holds(start)
     fake.guard.trifold_whole_vectors_free(ctypes.c_void_p(start), 0, 0, None)
     assert fake.driver.fake_bytes_allocated(start) == 0
+
+
+@pytest.mark.parametrize("freed", [False, True])
+def test_a_write_between_a_block_and_its_whole_vectors_is_damage_once(fake: Fake, freed: bool) -> None:
+    start = fake.whole_vectors(444)
+    ctypes.memset(start + 444, 0, 1)
+    if freed:
+        fake.guard.trifold_whole_vectors_free(ctypes.c_void_p(start), 0, 0, None)
+    (line,) = device_guard.damage()
+    assert "write 1 byte past the end of block" in line
+    assert "(444 bytes), seen by its canary" in line
+    assert device_guard.damage() == []
+    if not freed:
+        fake.guard.trifold_whole_vectors_free(ctypes.c_void_p(start), 0, 0, None)
 
 
 def test_a_lost_gpu_is_not_inspected(fake: Fake) -> None:

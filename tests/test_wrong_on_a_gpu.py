@@ -14,7 +14,7 @@ import pytest
 
 from tests.wrong import few_dtypes, on_the_cpu
 from tests.wrong.entry import Edit, edited_copy
-from tests.wrong.fault import KINDS, Fault, outcome, outcomes, right_op, there_are
+from tests.wrong.fault import KINDS, Fault, outcome, right_op, right_outcomes, there_are
 from tests.wrong.faults import FAULTS
 from tests.wrong.few_kernels import launched_by
 from tests.wrong.on_the_cpu import Planted
@@ -74,9 +74,8 @@ def test_a_fault_is_rejected(planted: Fault, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("quick_builds")
 @pytest.mark.parametrize("op", OPS)
 def test_the_right_op_passes_on_the_same_calls(op: str, tmp_path: Path) -> None:
-    """Each row that rejects a fault of the op."""
-    rows = sorted({planted.row for planted in FAULTS if planted.op == op})
-    said = outcomes(op, rows, right_op(op, FAULTS, tmp_path))
+    """In each row that rejects a fault of the op, on the calls of the row's faults."""
+    said = right_outcomes(op, FAULTS, tmp_path)
     assert {row: one for row, one in said.items() if one.verdict != "passed"} == {}
 
 

@@ -30,6 +30,8 @@ pytestmark = [
 APPROXIMATE = {
     # lg2.approx and sqrt.approx have an error of 2^-22 (PTX ISA), 4 ulp, and a product and a sum follow.
     ("normal_sample", "float32"): 6,
+    # CUDA's log is off by 1 ulp, of which the root leaves half, its sine and cosine by 2; the C library's by 1 each.
+    ("normal_sample", "float64"): 6,
     # exp is off by 1 ulp in either library, in opposite directions 2. An ulp of the quotient is up to half as large, in
     # units of the quotient 4, and a rounding in each of the four operations after exp adds half an ulp on either side.
     # For half types it is __expf, whose subnormal results are 0.

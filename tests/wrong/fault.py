@@ -76,15 +76,33 @@ def _only(op: str, edits: tuple[Edit, ...], calls: Sequence[Call], root: Path) -
     """A workspace in ``root`` that contains the edited op, whose spec has these calls as samples and no edges, and
     which draws and compiles only their dtypes."""
     workspace = edited_copy(op, (*edits, *few_dtypes.of_dtypes(few_dtypes.dtypes_of(calls))), root)
+    _append_samples(workspace, op, calls)
+    return workspace
+
+
+def _append_samples(workspace: Workspace, op: str, calls: Sequence[Call]) -> None:
     with workspace.files(op).spec.open("a", encoding="utf-8") as spec:
         spec.write(few_dtypes.only(calls))
-    return workspace
 
 
 def right_op(op: str, faults: Iterable[Fault], root: Path) -> Workspace:
     """A workspace in ``root`` that contains the unchanged op, with the calls of its faults as samples."""
     calls = {repr(call): call for planted in faults if planted.op == op for call in planted.calls}
     return _only(op, (), tuple(calls.values()), root)
+
+
+def right_outcomes(op: str, faults: Sequence[Fault], root: Path) -> dict[str, Outcome]:
+    """The outcome of the unchanged op in each row that must reject some of these faults of it, on the calls of those
+    faults. The op is built once, in ``root``."""
+    workspace = right_op(op, faults, root)
+    said = {}
+    for row in sorted({planted.row for planted in faults if planted.op == op}):
+        calls = {
+            repr(call): call for planted in faults if (planted.op, planted.row) == (op, row) for call in planted.calls
+        }
+        _append_samples(workspace, op, tuple(calls.values()))
+        said[row] = outcome(op, row, workspace)
+    return said
 
 
 def fault(
@@ -139,23 +157,16 @@ _ELSE = ("NameError", "SyntaxError", "ImportError", "AttributeError", "BuildErro
 
 def outcome(op: str, row: str, workspace: Workspace, *, seconds: float = 60.0) -> Outcome:
     """The outcome of ``row`` for the op's port in ``workspace`` on the GPU, with a limit in seconds for a case."""
-    return outcomes(op, [row], workspace, seconds=seconds)[row]
-
-
-def outcomes(op: str, rows: Sequence[str], workspace: Workspace, *, seconds: float = 60.0) -> dict[str, Outcome]:
-    """The same for several rows, for which the port is built once."""
     (report,) = verify(
         op,
         workspace=workspace,
         implementations=["port"],
         devices=["cuda"],
-        checks=rows,
+        checks=[row],
         examples=1,
         timeout=seconds,
     ).ops
-    return {
-        row: _of_row(row, [one for one in report.rows if one.check == row or one.check not in rows]) for row in rows
-    }
+    return _of_row(row, report.rows)
 
 
 def _of_row(row: str, reported: Sequence[Row]) -> Outcome:

@@ -252,10 +252,10 @@ GPU = (
         why="a warp's lanes were in lockstep before Volta",
         op="add",
         edits=_staged_add("threadIdx.x ^ 1", ""),
-        row="jitter",
+        row="findings",  # jitter does not show it: lanes that a pause has delayed rejoin the others of their warp
         implementation="port",
         device="cuda",
-        message=_SHOWN_BY_TIME,
+        message="race on shared memory",
     ),
     Wrong(
         name="one thread's flag for what all threads wrote",
@@ -326,7 +326,7 @@ GPU = (
         row="findings",
         implementation="port",
         device="cuda",
-        message="out-of-bounds in kernel add_kernel<",
+        message="past the end of",
     ),
     Wrong(
         name="a barrier for half a warp",

@@ -249,10 +249,16 @@ struct Block : Extent {
   size_t offset;  // of the block in its slot
 };
 
+// An allocation of whole vectors, with bytes past the block's end.
+struct Padded : Extent {
+  int device;
+};
+
 // Never destroyed: torch frees memory while the process ends.
 std::mutex& mutex = *new std::mutex;  // guards all below
 FreeSlots& free_slots = *new FreeSlots;
-std::map<uintptr_t, Block>& blocks = *new std::map<uintptr_t, Block>;  // live ones, by their start
+std::map<uintptr_t, Block>& blocks = *new std::map<uintptr_t, Block>;    // live ones, by their start
+std::map<uintptr_t, Padded>& padded = *new std::map<uintptr_t, Padded>;  // likewise
 uint64_t blocks_made = 0;
 DamageLog damage;
 Mode placement = end_mode;
@@ -295,28 +301,45 @@ char* allocate(size_t size, int device) {
   return start;
 }
 
-// Logs damage on either side of the block, and repairs it. Needs the block's context. Inspects nothing if the GPU's
-// memory cannot be read any more because a kernel's fault has ended its use: the fault is the finding.
+// Logs damage on one side of the block, in the bytes from `begin` on, and repairs it. Needs the block's context.
+// Inspects nothing if the GPU's memory cannot be read any more because a kernel's fault has ended its use: the fault is
+// the finding.
+void inspect(Address begin, size_t size, const Extent& block) {
+  if (size == 0) return;
+  std::vector<unsigned char> bytes(size);
+  if (driver.cuMemcpyDtoH_v2(bytes.data(), begin, size) != success) return;
+  const auto is_damaged = [](unsigned char byte) { return byte != poison_byte; };
+  // Report the damage nearest to the block; before the block that is the last byte.
+  const bool before = begin < reinterpret_cast<Address>(block.start);
+  size_t damaged = size;
+  if (before) {
+    const auto found = std::find_if(bytes.rbegin(), bytes.rend(), is_damaged);
+    if (found != bytes.rend()) damaged = static_cast<size_t>(bytes.rend() - found) - 1;
+  } else {
+    damaged = static_cast<size_t>(std::find_if(bytes.begin(), bytes.end(), is_damaged) - bytes.begin());
+  }
+  if (damaged == size) return;
+  damage.add_canary(reinterpret_cast<const char*>(begin + damaged), block);
+  driver.cuMemsetD8_v2(begin, poison_byte, size);
+}
+
 void inspect(const Block& block) {
-  const Part parts[] = {canary_before(block.offset), canary_after(block.offset, block.size, block.slot.size)};
-  for (const Part& part : parts) {
-    if (part.size() == 0) continue;
-    std::vector<unsigned char> bytes(part.size());
-    const Address begin = block.slot.memory() + part.begin;
-    if (driver.cuMemcpyDtoH_v2(bytes.data(), begin, bytes.size()) != success) return;
-    const auto is_damaged = [](unsigned char byte) { return byte != poison_byte; };
-    // Report the damage nearest to the block; before the block that is the last byte.
-    const bool before = part.begin < block.offset;
-    size_t damaged = bytes.size();
-    if (before) {
-      const auto found = std::find_if(bytes.rbegin(), bytes.rend(), is_damaged);
-      if (found != bytes.rend()) damaged = static_cast<size_t>(bytes.rend() - found) - 1;
-    } else {
-      damaged = static_cast<size_t>(std::find_if(bytes.begin(), bytes.end(), is_damaged) - bytes.begin());
-    }
-    if (damaged == bytes.size()) continue;
-    damage.add_canary(reinterpret_cast<const char*>(begin + damaged), block);
-    driver.cuMemsetD8_v2(begin, poison_byte, bytes.size());
+  for (const Part& part : {canary_before(block.offset), canary_after(block.offset, block.size, block.slot.size)})
+    inspect(block.slot.memory() + part.begin, part.size(), block);
+}
+
+void inspect(const Padded& block) {
+  const size_t whole = round_up(block.size, device_alignment);
+  inspect(reinterpret_cast<Address>(block.start) + block.size, whole - block.size, block);
+}
+
+// Inspects the blocks until the GPU is lost to this process.
+template <class Blocks, class DeviceOf>
+void inspect_all(const Blocks& all, DeviceOf device_of) {
+  for (const auto& [start, block] : all) {
+    const OnDevice here(device_of(block));
+    if (driver.cuCtxSynchronize() != success) return;
+    inspect(block);
   }
 }
 
@@ -411,14 +434,10 @@ EXPORT int trifold_device_guard_holds(const void* pointer) noexcept {
 // with 0).
 EXPORT size_t trifold_device_guard_check(char* buffer, size_t size) noexcept {
   const std::scoped_lock lock(mutex);
-  for (const auto& [start, block] : blocks) {
-    try {
-      const OnDevice here(block.slot.device);
-      if (driver.cuCtxSynchronize() != success) break;
-      inspect(block);
-    } catch (const std::exception&) {
-      break;
-    }
+  try {
+    inspect_all(blocks, [](const Block& block) { return block.slot.device; });
+    inspect_all(padded, [](const Padded& block) { return block.device; });
+  } catch (const std::exception&) {  // the driver cannot be used any more
   }
   return damage.take(buffer, size);
 }
@@ -435,7 +454,8 @@ EXPORT int trifold_whole_vectors_open(const char* path, char* message, size_t si
   }
 }
 
-// A separate driver allocation, of a multiple of 16 bytes. The bytes past the block are filled.
+// A separate driver allocation, of a multiple of 16 bytes. The bytes past the block are filled, and inspected by
+// trifold_device_guard_check and when the block is freed.
 EXPORT void* trifold_whole_vectors_malloc(ptrdiff_t size, int device, void*) {
   if (size <= 0) return nullptr;
   const auto bytes = static_cast<size_t>(size);
@@ -447,6 +467,8 @@ EXPORT void* trifold_whole_vectors_malloc(ptrdiff_t size, int device, void*) {
   if (whole > bytes) {
     require(driver.cuMemsetD8_v2(start + bytes, poison_byte, whole - bytes), "cuMemsetD8");
     require(driver.cuCtxSynchronize(), "cuCtxSynchronize");
+    const auto block = reinterpret_cast<char*>(start);
+    padded.insert_or_assign(reinterpret_cast<uintptr_t>(block), Padded{{block, bytes, ++blocks_made, true}, device});
   }
   return reinterpret_cast<void*>(start);
 }
@@ -455,6 +477,11 @@ EXPORT void trifold_whole_vectors_free(void* pointer, size_t, int device, void*)
   const std::scoped_lock lock(mutex);
   try {
     const OnDevice here(device);
+    const auto found = padded.find(reinterpret_cast<uintptr_t>(pointer));
+    if (found != padded.end()) {
+      if (driver.cuCtxSynchronize() == success) inspect(found->second);
+      padded.erase(found);
+    }
     // Waits for the GPU.
     driver.cuMemFree_v2(reinterpret_cast<Address>(pointer));
   } catch (const std::exception&) {  // at the process's end there may be no driver any more

@@ -36,15 +36,20 @@ DRIVER = "libcuda.so.1"
 WHOLE_VECTORS = "TRIFOLD_WHOLE_VECTORS"
 
 _installed = False
+_of_whole_vectors = False
 
 
+@functools.cache
 def _built() -> ctypes.CDLL:
     path = installed.find(_LIBRARY)
     if path is None:
         raise ToolchainError(
             f"trifold's guard allocator for GPUs ({_LIBRARY}) is not built here", "install trifold with `pip install .`"
         )
-    return ctypes.CDLL(str(path))
+    guard = ctypes.CDLL(str(path))
+    guard.trifold_device_guard_check.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    guard.trifold_device_guard_check.restype = ctypes.c_size_t
+    return guard
 
 
 @functools.cache
@@ -63,8 +68,6 @@ def library(driver: str = DRIVER) -> ctypes.CDLL:
     guard.trifold_device_guard_free.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
     guard.trifold_device_guard_free.restype = None
     guard.trifold_device_guard_holds.argtypes = [ctypes.c_void_p]
-    guard.trifold_device_guard_check.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
-    guard.trifold_device_guard_check.restype = ctypes.c_size_t
     message = ctypes.create_string_buffer(_MESSAGE_BYTES)
     if guard.trifold_device_guard_open(driver.encode(), 0, message, _MESSAGE_BYTES):
         raise ToolchainError(
@@ -111,15 +114,23 @@ def allocate_whole_vectors() -> None:
     """Make torch allocate each block on a GPU separately, with a multiple of 16 bytes.
 
     compute-sanitizer 2025.3 counts a copy of 16 bytes that leaves some out (``cp.async`` with a size) as a read of all
-    16: at the end of a tensor of 444 bytes it would report it.
+    16: at the end of a tensor of 444 bytes it would report it. :func:`damage` reports writes into the bytes past the
+    end, which the tool then takes for the tensor's own.
 
     Raises:
         ToolchainError: see :func:`install`.
     """
+    global _of_whole_vectors
     guard, message = _built(), ctypes.create_string_buffer(_MESSAGE_BYTES)
     if guard.trifold_whole_vectors_open(DRIVER.encode(), message, _MESSAGE_BYTES):
         raise ToolchainError(f"the driver cannot be used: {message.value.decode()}", "update it")
     _take_over("trifold_whole_vectors")
+    _of_whole_vectors = True
+
+
+def allocates_whole_vectors() -> bool:
+    """Whether :func:`allocate_whole_vectors` has succeeded in this process."""
+    return _of_whole_vectors
 
 
 def is_active() -> bool:
@@ -148,4 +159,4 @@ def armed(mode: Mode) -> Iterator[None]:
 def damage() -> list[str]:
     """One line for each block's side that was overwritten since the last call: see
     :func:`trifold.isolation.guard.damage`."""
-    return read_damage(library().trifold_device_guard_check)
+    return read_damage(_built().trifold_device_guard_check)

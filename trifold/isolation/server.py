@@ -473,7 +473,8 @@ def serve(server: Server) -> None:
             reply = {"error": error_of(error)}
             if gpu_is_lost():
                 reply["lost"] = first_lines(error)
-        damage = server.guard.damage() if request.get("guard") else []
+        inspected = request.get("guard") or device_guard.allocates_whole_vectors()
+        damage = server.guard.damage() if inspected else []
         try:
             server.channel.send({"id": request["id"], "damage": damage, **reply})
         except Closed:

@@ -25,6 +25,7 @@ from trifold.spec import Call
 from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks.differentiation import forward
 from trifold.verification.checks.instances import launching_calls
+from trifold.verification.checks.memory import require_undamaged
 from trifold.verification.checks.values import compare
 from trifold.verification.observations import Observations
 from trifold.verification.outcomes import Absence, CheckFailed, NotRun
@@ -159,6 +160,7 @@ def _run(cell: Cell, one: _Watched, calls: Iterable[tuple[str, Call]]) -> None:
                 compare(seen, call)
                 forward(seen, call, seen.implementation.function).values_and_gradients()
             one.made[-1].log_bytes = _size(one.log)
+            require_undamaged(observed, call)
         if one.failure is None:
             one.missed = [name for name, count in one.process.branches().items() if count == 0]
     except (Exception, OpDied) as error:

@@ -113,9 +113,14 @@ def _in_words(line: str, element_bytes: int) -> str:
     return fault.in_elements(element_bytes) if fault and element_bytes else line.removeprefix("trifold guard: ")
 
 
-def _judge(cell: Cell, observed: Observations, call: Call) -> None:
+def require_undamaged(observed: Observations, call: Call) -> None:
+    """Raises ``CheckFailed`` if the guard found writes outside of tensors."""
     if observed.damage:
         raise CheckFailed(f"written outside a tensor: {'; '.join(observed.damage)}", call)
+
+
+def _judge(cell: Cell, observed: Observations, call: Call) -> None:
+    require_undamaged(observed, call)
     if observed.unguarded and cell.device == "cuda":  # the guard was tested, so this is not torch's memory
         raise CheckFailed("a result lies in memory that torch did not allocate, so its bounds are not known", call)
     if observed.unguarded:  # fail if torch allocates in another way, rather than pass unchecked
