@@ -86,10 +86,12 @@ def test_each_kind_is_planted_in_both_passes() -> None:
     }
 
 
-def test_hardware_can_show_all_but_some_fences() -> None:
+def test_hardware_can_show_all_but_some_fences_and_a_warp_in_step() -> None:
     missed = [planted for planted in FAULTS if planted.missed]
     assert len(missed) <= 4
-    assert {planted.kind for planted in missed} == {"fence"}
+    assert [planted.name for planted in missed if planted.kind != "fence"] == [
+        "a row is copied to where other lanes still read its edge"
+    ]
 
 
 @pytest.mark.parametrize("name", SOME)
