@@ -14,7 +14,8 @@ is TOML; ``kind`` and ``reason`` are required, and in the other fields ``*`` and
     array = "flags"
     reason = "any of the writes will do"
 
-The engine matches them with its findings (engine/core/tolerance.h).
+The engine matches them with its findings (engine/core/tolerance.h), and :func:`accepted` with those of
+compute-sanitizer.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ import linecache
 import re
 import tokenize
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
 from trifold.errors import TrifoldError
-from trifold.findings import FindingKind
+from trifold.findings import Finding, FindingKind
 
 _NEVER = "deadlock"  # a launch cannot continue after it
 # The acceptable findings: those of a kind, or races between writes only.
@@ -70,6 +71,39 @@ class Acceptance:
 
     def __str__(self) -> str:
         return f"{self.kind} at {self.place} ({self.reason})"
+
+    def accepts(self, finding: Finding) -> bool:
+        """Whether it applies to the finding; as in the engine, a kernel's pattern may leave out template arguments, and
+        a relative path matches the end of a path."""
+        if self.kind == "race of writes":
+            if finding.kind != "race" or any(access.operation != "write" for access in finding.accesses):
+                return False
+        elif finding.kind != self.kind:
+            return False
+        names = (finding.kernel, finding.kernel.partition("<")[0])
+        if not any(_matches(self.kernel, name) for name in names) or not _matches(self.array, finding.array):
+            return False
+        places = [(access.file, access.line) for access in finding.accesses]
+        places += [(caller.file, caller.line) for access in finding.accesses for caller in access.callers]
+        if self.line:
+            return any(line == self.line and Path(file) == Path(self.file) for file, line in places)
+        return not self.file or any(_matches(self.file, f) or _matches(f"*/{self.file}", f) for f, _ in places)
+
+
+def _matches(pattern: str, text: str) -> bool:
+    """Whether the pattern is "" or that of the text: ``*`` is any characters, ``?`` one."""
+    wild = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
+    return not pattern or re.fullmatch(wild, text, re.DOTALL) is not None
+
+
+def accepted(findings: Iterable[Finding], acceptances: Collection[Acceptance]) -> list[Finding]:
+    """The findings, those that one of the acceptances applies to with its reason and place."""
+
+    def judged(finding: Finding) -> Finding:
+        by = next((one for one in acceptances if one.accepts(finding)), None)
+        return finding if by is None else replace(finding, accepted=by.reason, accepted_at=by.place)
+
+    return [judged(finding) for finding in findings]
 
 
 def for_engine(acceptances: Iterable[Acceptance]) -> str:

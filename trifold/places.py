@@ -40,11 +40,16 @@ def lines_of(finding: Finding) -> str:
     return " and ".join(lines) or "an unknown line"
 
 
+def what_and_where(finding: Finding) -> str:
+    """Its kind, array, kernel and lines: "race on out in blur at a.py:12"."""
+    array = f" on {finding.array}" if finding.array else ""
+    return f"{finding.kind}{array} in {finding.kernel} at {lines_of(finding)}"
+
+
 def accepted(finding: Finding) -> str:
     """A line for an accepted finding: what, where, how often and why."""
-    array = f" on {finding.array}" if finding.array else ""
-    where = f"{finding.kind}{array} in {finding.kernel} at {lines_of(finding)}"
-    return f"accepted by {finding.accepted_at}: {where}, {times(finding.count)}: {finding.accepted}"
+    what = what_and_where(finding)
+    return f"accepted by {finding.accepted_at}: {what}, {times(finding.count)}: {finding.accepted}"
 
 
 def times(count: int) -> str:

@@ -38,6 +38,7 @@ class Machine:
     """compute-sanitizer and the GPU.
 
     Attributes:
+        source: the port's binding.
         reports: what each tool writes.
         at_once: a tool writes while the call of float64 runs; else when the process has ended.
         started: the tools whose processes were started.
@@ -45,6 +46,7 @@ class Machine:
         wrong_under: the tool under which results are wrong.
     """
 
+    source: Path
     reports: dict[str, str] = field(default_factory=lambda: dict.fromkeys(TOOLS, reports.CLEAN))
     at_once: bool = False
     started: list[str] = field(default_factory=list)
@@ -96,19 +98,21 @@ class Process:
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     monkeypatch.setattr(compute_sanitizer, "find", lambda: Path("compute-sanitizer"))
     monkeypatch.setattr(compute_sanitizer, "version", lambda sanitizer: "2026.4.0.0")
     monkeypatch.setattr(compute_sanitizer, "_help", lambda sanitizer: "")
     monkeypatch.setattr(module, "_probe", lambda sanitizer, tool: "")
-    return Machine()
+    source = tmp_path / "double.cu"
+    source.touch()
+    return Machine(source)
 
 
 def run(machine: Machine) -> str:
     samples = [Sample(name, call, "") for name, call in (("small", SMALL), ("large", LARGE), ("again", SMALL))]
     spec = Spec(calls=lambda limits: st.just(SMALL), samples=samples, smooth=[SMALL])
     process: Any = Process(machine)
-    remote = Remote("port", OpFiles("double", *(Path("double.py"),) * 5), process, ("double",), differentiable=False)
+    remote = Remote("port", OpFiles("double", *(machine.source,) * 5), process, ("double",), differentiable=False)
 
     def reference(x: Tensor) -> Tensor:
         return x * 2
@@ -160,6 +164,25 @@ def test_the_tensor_at_an_address_is_named(machine: Machine) -> None:
 def test_a_warning_of_racecheck_fails_the_row(machine: Machine) -> None:
     machine.reports["racecheck"] = reports.RACECHECK[reports.RACECHECK.index("========= Warning") :]
     with pytest.raises(CheckFailed, match="warp level programming"):
+        run(machine)
+
+
+def test_a_finding_is_accepted_by_a_comment_at_its_line_and_by_an_entry_of_a_file(machine: Machine) -> None:
+    report = reports.RACECHECK.replace("/src/sums.cu", str(machine.source))
+    machine.reports["racecheck"] = report
+    machine.source.write_text("\n" * 43 + "a[i] = 1;  // trifold: allow race, any of them\n")
+    with pytest.raises(CheckFailed, match="thread \\(4, 0, 0\\)") as error:  # the third is at other lines
+        run(machine)
+    assert len(error.value.findings) == 1
+    settings = machine.source.with_name("pyproject.toml")
+    settings.write_text('[tool.trifold]\nsuppressions = "known.toml"\n')
+    known = machine.source.with_name("known.toml")
+    known.write_text('[[suppression]]\nkind = "race"\nkernel = "s?ms"\nfile = "double.cu"\nreason = "ordered"\n')
+    said = run(machine)
+    assert "double.cu:44: race in sums at double.cu:56 and double.cu:44, once: any of them" in said
+    assert "known.toml, entry 1: race in sums at double.cu:61 and double.cu:60, once: ordered" in said
+    known.write_text('[[suppression]]\nkind = "race"\nkernel = "others"\nreason = "ordered"\n')
+    with pytest.raises(CheckFailed):
         run(machine)
 
 

@@ -24,6 +24,7 @@ from trifold.findings import Finding
 from trifold.spec import Call
 from trifold.verification.calls import FEW, FEW_SIMULATED
 from trifold.verification.cell import Cell, Origins
+from trifold.verification.checks.accepted import list_accepted
 from trifold.verification.checks.agreement import Run, require_same
 from trifold.verification.checks.findings_on_gpu import findings_on_gpu
 from trifold.verification.checks.interleaving import Launched, require_apart
@@ -112,17 +113,7 @@ class Found:
 
     def accept(self, cell: Cell) -> list[str]:
         """The findings that the user accepts, in words and in the cell's record."""
-        accepted = places.merged(finding for finding in self._findings if finding.accepted)
-        cell.accepted = tuple(
-            {
-                "finding": f"{finding.kind} on {finding.array} in {finding.kernel} at {places.lines_of(finding)}",
-                "count": finding.count,
-                "place": finding.accepted_at,
-                "reason": finding.accepted,
-            }
-            for finding in accepted
-        )
-        return [places.accepted(finding) for finding in accepted]
+        return list_accepted(cell, self._findings)
 
     def missed(self, met: Collection[str] = ()) -> list[str]:
         """Comments that accepted nothing here and are not in ``met``."""

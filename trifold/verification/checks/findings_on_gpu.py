@@ -11,18 +11,21 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trifold import compute_sanitizer
+from trifold.acceptance import Acceptance, accepted, configured_suppressions, read_comments, read_suppressions
+from trifold.build.sources import included_sources
 from trifold.compute_sanitizer.report import ToolReport, parse
 from trifold.errors import ToolchainError
 from trifold.findings import Finding
 from trifold.isolation.device_guard import WHOLE_VECTORS
 from trifold.spec import Call
 from trifold.verification.cell import Cell, Remote
+from trifold.verification.checks.accepted import list_accepted
 from trifold.verification.checks.differentiation import forward
 from trifold.verification.checks.instances import launching_calls
 from trifold.verification.checks.memory import require_undamaged
@@ -96,7 +99,7 @@ class _Watched:
 
 def findings_on_gpu(cell: Cell) -> str:
     """Any finding in a kernel of the op fails the row, including racecheck's warnings, such as a missing
-    ``__syncwarp``."""
+    ``__syncwarp``. Findings that the user accepts (:mod:`trifold.acceptance`) are exempt, and listed in the row."""
     try:
         sanitizer = compute_sanitizer.find()
     except ToolchainError as error:
@@ -111,13 +114,28 @@ def findings_on_gpu(cell: Cell) -> str:
         for one in watched:  # one after the other, since each needs memory of the GPU for a context
             _start(one)
             _run(cell, one, calls)
+        acceptances = _acceptances(cell)
         for one in watched:
-            _require_none(cell, one)
+            _require_none(cell, one, acceptances)
         for one in watched:
             remarks += _judge(sanitizer, one)
+        found = [finding for one in watched for finding in _parse(one.text, one.tool).findings]
+        remarks += list_accepted(cell, accepted(found, acceptances))
     missed = {name for one in watched for name in one.missed}
     remarks += [f"not launched: {', '.join(sorted(missed))}"] if missed else []
     return "; ".join(dict.fromkeys(remarks))
+
+
+def _acceptances(cell: Cell) -> list[Acceptance]:
+    """Those of comments in the sources of the kernels, and of the workspace's suppressions file."""
+    assert isinstance(cell.implementation, Remote)
+    files = cell.implementation.files
+    sources = included_sources(files.binding) if cell.kind == "port" else (files.prototype,)
+    suppressions = configured_suppressions(files.prototype.parent)
+    return [
+        *(one for source in sources for one in read_comments(source)),
+        *(read_suppressions(suppressions) if suppressions else ()),
+    ]
 
 
 def _calls(cell: Cell) -> list[tuple[str, Call]]:
@@ -173,13 +191,17 @@ def _size(log: Path) -> int:
     return log.stat().st_size if log.exists() else 0
 
 
-def _require_none(cell: Cell, one: _Watched) -> None:
+def _require_none(cell: Cell, one: _Watched, acceptances: Collection[Acceptance]) -> None:
     """Raises ``CheckFailed`` for findings in a kernel of the op, with the first call that has one."""
+
+    def mistakes(report: ToolReport) -> list[Finding]:
+        return [finding for finding in accepted(_of_op(report), acceptances) if not finding.accepted]
+
     report = _parse(one.text, one.tool)
-    found = _of_op(report)
+    found = mistakes(report)
     if not found:
         return
-    at = next((made for made in one.made if _of_op(_parse(one.text[: made.log_bytes], one.tool))), None)
+    at = next((made for made in one.made if mistakes(_parse(one.text[: made.log_bytes], one.tool))), None)
     if at is not None:
         memory = list(at.names(cell))
         found = [replace(finding, message=_with_names(finding.message, memory)) for finding in found]
@@ -219,7 +241,7 @@ def _judge(sanitizer: Path, one: _Watched) -> list[str]:
     if unknown:
         ended = f"; after the last call, {one.end}" if one.end else ""
         raise CheckFailed(f"{one.tool} reports: {'; '.join(unknown)}{ended}")
-    of_torch = sorted({finding.kernel for finding in report.findings})
+    of_torch = sorted({finding.kernel for finding in report.findings if _is_of_torch(finding)})
     remarks = [f"{one.tool} reports torch's own kernels: {', '.join(of_torch)}"] if of_torch else []
     return [*remarks, *(f"{one.tool} reports: {problem}" for problem in report.problems)]
 
