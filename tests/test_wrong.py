@@ -19,7 +19,7 @@ from trifold.verification.checks import CHECKS
 from trifold.verification.outcomes import Absence
 from trifold.verification.verify import SOURCES, verify
 
-_PORTS_A_ROW = 3  # not extended: each is compiled, and takes five times as long as a prototype
+_PORTS_A_ROW = 2  # not extended: each is compiled, and takes five times as long as a prototype
 
 
 def _extended() -> frozenset[str]:

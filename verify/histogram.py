@@ -1,6 +1,8 @@
 """histogram: what it must satisfy."""
 
+import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -106,12 +108,14 @@ def _as_in_its_own_dtype(got: Tensor, want: Tensor, x: Tensor, bins: int, low: f
 def _edges_are_closed(function: Callable[..., Tensor], device: str) -> None:
     """Bins are closed on the left, the last one on the right too; numbers next to either end of the range are not
     counted."""
-    for dtype in DTYPES:
+    for dtype, bins in itertools.product(DTYPES, (2, _SHARED_COUNTERS, _SHARED_COUNTERS + 1)):
         ends = torch.tensor([1.0, 3.0], dtype=dtype)
         outside = torch.nextafter(ends, torch.tensor([-math.inf, math.inf], dtype=dtype))
         x = torch.cat([ends, outside, torch.tensor([2.0, math.nan], dtype=dtype)]).to(device)
-        counts = function(x, 2, 1.0, 3.0)
-        assert counts.tolist() == [1, 2], f"of {x.tolist()} in {dtype}, [1, 2) and [2, 3] have {counts.tolist()}"
+        counts = function(x, bins, 1.0, 3.0)
+        of_bins: dict[int, int] = dict(Counter((0, bins // 2, bins - 1)))
+        got = {chosen: count for chosen, count in enumerate(counts.tolist()) if count}
+        assert got == of_bins, f"of {x.tolist()} in {dtype}, the {bins} bins of [1, 3] have {got}, not {of_bins}"
 
 
 def _many(function: Callable[..., Tensor], device: str) -> None:

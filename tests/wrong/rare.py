@@ -303,4 +303,22 @@ ALIASES = (
     ),
 )
 
-RARE = (*OFFSETS, *STRIDES, *SIZES, *_LAST_COLUMNS, *ALIASES)
+BINS = (
+    Wrong(
+        name="of many bins the first counts nothing",
+        why="0 stood for a number that is in no bin, before -1 did",
+        op="histogram",
+        edits=edits(
+            "prototype",
+            (
+                "        if chosen >= 0:\n            cuda.atomic.add(counts, chosen, 1)",
+                "        if chosen > 0:\n            cuda.atomic.add(counts, chosen, 1)",
+            ),
+        ),
+        row="property: closed edges",
+        implementation="prototype",
+        message="bins of [1, 3] have",
+    ),
+)
+
+RARE = (*BINS, *OFFSETS, *STRIDES, *SIZES, *_LAST_COLUMNS, *ALIASES)
