@@ -6,8 +6,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import logging
 import os
 import random
+import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -37,6 +40,11 @@ def settings() -> dict[str, str]:
         "torch.backends.cudnn.deterministic": torch.backends.cudnn.deterministic,
         "gc.isenabled()": gc.isenabled(),
         "os.getcwd()": os.getcwd(),
+        "torch.set_printoptions()": vars(torch._tensor_str.PRINT_OPTS),
+        "numpy.get_printoptions()": np.get_printoptions(),
+        "logging.getLogger().level": logging.getLogger().level,
+        "signal.getsignal(signal.SIGINT)": signal.getsignal(signal.SIGINT),
+        "sys.excepthook": sys.excepthook,
     }
     variables = {f"os.environ[{name!r}]": os.environ[name] for name in os.environ if name.startswith(_VARIABLES)}
     return {name: str(value) for name, value in (values | variables).items()}
