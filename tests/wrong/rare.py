@@ -321,4 +321,23 @@ BINS = (
     ),
 )
 
-RARE = (*BINS, *OFFSETS, *STRIDES, *SIZES, *_LAST_COLUMNS, *ALIASES)
+SLICES = (
+    Wrong(
+        name="the last slice of a row is as long as the others, in backward",
+        why="forward has the same slices, and was mended",
+        op="topk",
+        edits=edits(
+            "prototype",
+            (
+                "        for i in range(lane, length, team):\n            grad_x",
+                "        for i in range(lane, share, team):\n            grad_x",
+            ),
+        ),
+        row="gradients",
+        implementation="prototype",
+        message="1 of 20001 elements differ",
+        examples=48,
+    ),
+)
+
+RARE = (*BINS, *SLICES, *OFFSETS, *STRIDES, *SIZES, *_LAST_COLUMNS, *ALIASES)

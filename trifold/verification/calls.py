@@ -41,6 +41,7 @@ _LONG = 18  # from 2^18 elements on, the shape of a call decides whether it take
 _WARP = 32
 _MOST_WARPS = 7  # full warps, at most, in a call that tests a tail
 _NATIVE_ROWS = range(1025, 4097)
+_NATIVE_EDGE = 100_000  # elements of a tensor: edges of more are for GPUs
 # Each of these kinds of calls has its own range of salts, so that they are drawn independently.
 _SMALL_SALT, _TAIL_SALT, _NATIVE_SALT, _ROWS_SALT, _PEAK_SALT = 2000, 5000, 6000, 7000, 8000
 
@@ -204,12 +205,25 @@ class CallSource(ABC):
             if largest is not None and largest.shape:
                 yield call.with_cases(functools.partial(exchanged, largest, replace(largest, fill="peak")))
 
+    def native_edges(self) -> list[Call]:
+        """The spec's edges that are too large for the simulator, for a prototype compiled to native code: of those that
+        differ in their floating dtypes alone, one, of float32 if there is one, since each dtype needs a build."""
+        if not self.simulated or self.search.examples < _SWEPT_FROM:
+            return []
+        chosen: dict[str, Call] = {}
+        for call in self.spec.edges:
+            if self.limits.elements < max(math.prod(case.shape) for _, case in call.cases()) <= _NATIVE_EDGE:
+                key = repr(_in_float32(call))
+                if key not in chosen or call.dtype == torch.float32:
+                    chosen[key] = call
+        return list(chosen.values())
+
     def native_call(self) -> Call | None:
         """A large call for a prototype compiled to native code, preferably of 1,025 to 4,096 rows and of float32.
 
-        One call, since each dtype needs a build. The rows exceed the blocks of a grid that is fixed too small, and the
-        elements the threads of 1,024 blocks of 256. More rows would be slow: with shuffles, each thread has a stack and
-        synchronizes some twenty times a row, and 19,000 rows of one block each take 4 s.
+        The rows exceed the blocks of a grid that is fixed too small, and the elements the threads of 1,024 blocks of
+        256. More rows would be slow: with shuffles, each thread has a stack and synchronizes some twenty times a row,
+        and 19,000 rows of one block each take 4 s.
         """
         if not self.simulated or self.search.examples < _SWEPT_FROM:
             return None

@@ -23,6 +23,7 @@ from trifold.verification.checks.differentiation import (
     special_upstream_gradient,
     upstream_gradient,
 )
+from trifold.verification.checks.native import as_native_code
 from trifold.verification.checks.sensitivity import ZerosBySize
 from trifold.verification.comparison import same_values
 from trifold.verification.outcomes import CheckFailed
@@ -36,7 +37,7 @@ _SPECIAL_ELEMENTS = 1024
 
 def gradients(cell: Cell) -> str | None:
     """Gradients of all arguments, and in each small call of some of them, each subset in turn; with upstream gradients
-    of several layouts."""
+    of several layouts. A prototype in the simulator also runs on edges of more elements, as native code."""
     cell.require_differentiable()
     impostors = _Impostors()
     few = _FEW_SIMULATED if cell.simulated else _FEW
@@ -66,7 +67,9 @@ def gradients(cell: Cell) -> str | None:
     for call in itertools.islice(_of_nothing(cell), 1):
         cell.run_case(test, call, "no element of one argument")
     gradients_apart(cell)
-    return impostors.require_rejected()
+    on_edges = as_native_code(cell, lambda call: require_right(cell, call), cell.native_edges())
+    remarks = impostors.require_rejected(), on_edges
+    return "; ".join(remark for remark in remarks if remark) or None
 
 
 def _of_nothing(cell: Cell) -> Iterator[Call]:

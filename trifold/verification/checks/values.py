@@ -16,6 +16,7 @@ from trifold.spec.call import Path, tensor_at
 from trifold.verification.calls import rows_of
 from trifold.verification.cell import Cell
 from trifold.verification.checks.apart import results_apart
+from trifold.verification.checks.native import as_native_code
 from trifold.verification.checks.undrawn import right_or_refused
 from trifold.verification.comparison import Expected, same_values
 from trifold.verification.outcomes import CheckFailed
@@ -30,8 +31,8 @@ _SMALL = 4096  # elements, of calls that are repeated with arguments by keyword
 def values(cell: Cell) -> str | None:
     """Every result against the exact one; the arguments must be unchanged.
 
-    A prototype in the simulator also runs once on many elements, as native code; if a kernel cannot be translated, the
-    row says so.
+    A prototype in the simulator also runs on more elements, as native code; if a kernel cannot be translated, the row
+    says so.
     """
     cell.calls.clear()
 
@@ -53,7 +54,8 @@ def values(cell: Cell) -> str | None:
     right_or_refused(cell, compare)
     cell.compared_all = True
     results_apart(cell)
-    return _as_native_code(cell)
+    large = [*cell.native_edges(), cell.native_call()]
+    return as_native_code(cell, lambda call: compare(cell, call), filter(None, large))
 
 
 def _many_rows(cell: Cell) -> Call | None:
@@ -95,21 +97,6 @@ def _called_by_keyword(cell: Cell) -> Iterator[tuple[Call, Call]]:
         others = {name: value for name, value in given.items() if name not in defaults or value != defaults[name]}
         if len(others) < len(given):
             yield call, replace(call, args=(), kwargs=others)
-
-
-def _as_native_code(cell: Cell) -> str | None:
-    """What was done, in words; None if it does not apply."""
-    call = cell.native_call()
-    if call is None:
-        return None
-    try:
-        with cell.process.running(native=True):
-            cell.run_case(lambda call: compare(cell, call), call, "as native code")
-    except CheckFailed as error:
-        if type(error.__cause__).__name__ != "NotCompiledError":
-            raise
-        return f"not on {call.elements:,} elements: {error.__cause__}"
-    return f"on {call.elements:,} elements as native code"
 
 
 def compare(cell: Cell, call: Call) -> tuple[Tensor, ...]:
