@@ -128,6 +128,10 @@ spec = Spec(
             "several tiles", _call((70, 40), torch.float32), "tile (i, j) becomes tile (j, i), of a ragged edge too"
         ),
         Sample("batch", _call((3, 33, 34), torch.float32), "a tile must not go into the next matrix"),
+        Sample(
+            "many matrices", _call((700, 3, 2), torch.float32), "more than fit in eight bits, or in a block's tiles"
+        ),
+        Sample("many of words", _call((700, 4, 8), torch.uint8), "the same of elements that are swapped within words"),
         Sample("cells of 2", _call((66, 70), torch.bfloat16), "elements are swapped within words, words within tiles"),
         Sample("cells of 4", _call((132, 140), torch.uint8), "elements are swapped within words, words within tiles"),
         Sample("odd of 1 byte", _call((65, 67), torch.uint8), "a row that is not a whole number of words"),

@@ -340,4 +340,16 @@ SLICES = (
     ),
 )
 
-RARE = (*BINS, *SLICES, *OFFSETS, *STRIDES, *SIZES, *_LAST_COLUMNS, *ALIASES)
+MATRICES = (
+    Wrong(
+        name="a matrix has a number of eight bits",
+        why="three numbers were packed in one of 32 bits, and no batch was larger than six",
+        op="transpose",
+        edits=edits("prototype", ("= x[matrix, row, column]", "= x[matrix % 256, row, column]")),
+        row="values",
+        implementation="prototype",
+        message="elements differ",
+    ),
+)
+
+RARE = (*BINS, *MATRICES, *SLICES, *OFFSETS, *STRIDES, *SIZES, *_LAST_COLUMNS, *ALIASES)
