@@ -199,15 +199,12 @@ class CallSource(ABC):
             calls = self.drawn_calls(limits, _LONG_CHOICES, salt=_PEAK_SALT + power)
             if not any(case.fill in _OF_MANY_SIZES for call in calls for _, case in call.floating()):
                 continue  # the op may not take a large number
-            call = min(calls, key=lambda call: (call.dtype == torch.float64, rows_of(call)))
-            tensors = [case for _, case in call.floating() if isinstance(case, TensorCase)]
-            largest = max(tensors, key=lambda case: math.prod(case.shape), default=None)
-            if largest is not None and largest.shape:
-                yield call.with_cases(functools.partial(exchanged, largest, replace(largest, fill="peak")))
+            yield from _with_peaks(min(calls, key=lambda call: (call.dtype == torch.float64, rows_of(call))))
 
     def native_edges(self) -> list[Call]:
         """The spec's edges that are too large for the simulator, for a prototype compiled to native code: of those that
-        differ in their floating dtypes alone, one, of float32 if there is one, since each dtype needs a build."""
+        differ in their floating dtypes alone, one, of float32 if there is one, since each dtype needs a build. The
+        largest also as one of the :meth:`peaked_calls`."""
         if not self.simulated or self.search.examples < _SWEPT_FROM:
             return []
         chosen: dict[str, Call] = {}
@@ -216,7 +213,10 @@ class CallSource(ABC):
                 key = repr(_in_float32(call))
                 if key not in chosen or call.dtype == torch.float32:
                     chosen[key] = call
-        return list(chosen.values())
+        edges = list(chosen.values())
+        if edges and any(True for _ in self.peaked_calls()):
+            edges += _with_peaks(max(edges, key=lambda call: call.elements))
+        return edges
 
     def native_call(self) -> Call | None:
         """A large call for a prototype compiled to native code, preferably of 1,025 to 4,096 rows and of float32.
@@ -258,6 +258,14 @@ class CallSource(ABC):
             with contextlib.suppress(Exception):  # the spec's, or hypothesis's
                 calls = self.drawn_calls(Limits(elements=elements, fewest=elements), 1, salt=_TAIL_SALT + tail)
             yield from calls
+
+
+def _with_peaks(call: Call) -> Iterator[Call]:
+    """The call with one large number in each row of its largest tensor, if that has rows."""
+    tensors = [case for _, case in call.floating() if isinstance(case, TensorCase)]
+    largest = max(tensors, key=lambda case: math.prod(case.shape), default=None)
+    if largest is not None and largest.shape:
+        yield call.with_cases(functools.partial(exchanged, largest, replace(largest, fill="peak")))
 
 
 def exchanged(case: AnyCase, other: AnyCase, each: AnyCase) -> AnyCase:
