@@ -127,6 +127,8 @@ def test_a_finding_has_a_program_that_runs_the_kernels_in_which_it_was(monkeypat
     assert program("findings", race).startswith("import torch")
     monkeypatch.setenv(PATHS, "gpu")
     assert program("values").startswith(sets)
+    gradients = [check for check in ("values", "compile", "findings") if "trifold.gradients(" in program(check)]
+    assert gradients == ["compile", "findings"]
     cell.device = "cuda"
     assert program("values").startswith("import torch")
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Arguments = tuple[list[Any], dict[str, Any]]
 
 GPU_PATHS = "gpu paths"  # the check that runs a GPU's kernels on the CPU
-_ALSO_BACKWARD = ("findings", GPU_PATHS)  # checks that compute gradients, besides those named for it
+_WITHOUT_GRADIENTS = "values"  # the check that computes none: another one may fail only where they are computed
 
 _NOT_REPEATED = (
     "When the call was repeated, it did not fail, or failed differently: the op depends on more than its arguments, "
@@ -364,13 +364,12 @@ class Cell(CallSource):
         return Failure(error.message, name, code, self.search.seed, findings)
 
     def _code(self, call: Call, error: CheckFailed, check: str) -> str:
-        backward = check.startswith("grad") or check in _ALSO_BACKWARD
         port_on_cpu = (self.kind, self.device) == ("port", "cpu")
         return call.code(
             self.op,
             self.device,
             self.kind,
-            gradients=self.gradient_paths(call) if backward else (),
+            gradients=self.gradient_paths(call) if check != _WITHOUT_GRADIENTS else (),
             schedule=error.findings[0].seed if error.findings and self.device == "cpu" else None,
             gpu_paths=port_on_cpu and (check == GPU_PATHS or gpu_paths()),
         )
