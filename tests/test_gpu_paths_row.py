@@ -17,8 +17,10 @@ from tests.drawn_specs import HereProcess
 from tests.wrong.entry import GALLERY, copy_of_gallery
 from trifold.acceptance import read_comments
 from trifold.build.library import Manifest
+from trifold.build.paths import PATHS
 from trifold.build.sources import INCLUDE_ROOT, chooses_paths, included_sources, own_sources
 from trifold.cells import ImplementationKind
+from trifold.findings import Finding
 from trifold.spec import Call, Limits, Sample, TensorCase
 from trifold.spec.load import load_spec
 from trifold.verification.calls import Search
@@ -104,6 +106,31 @@ def test_a_spec_states_calls_of_a_gpu_where_its_kernels_run() -> None:
     assert list(cell.fixed_calls()) == []
     cell.device = "cuda"
     assert list(cell.fixed_calls()) == [("edge of a GPU", _call(200))]
+
+
+def test_a_finding_has_a_program_that_runs_the_kernels_in_which_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = _cell(_Paths("cluster"))
+    assert isinstance(cell.implementation, Remote)
+    cell.implementation = replace(cell.implementation, differentiable=True)
+    race = Finding("race", "error", "cluster", "global", "y", (0,), "a race", (), seed=3)
+
+    def program(check: str, *findings: Finding) -> str:
+        return cell.failure(CheckFailed("wrong", _call(8), findings=findings), check).code
+
+    sets, checked = 'import os\nos.environ["TRIFOLD_PATHS"] = "gpu"\nimport torch\n', "checks=True, seed=3)"
+    found = program("gpu paths", race)
+    assert found.startswith(sets)
+    assert checked in found
+    assert "trifold.gradients(" in found  # the row runs backward kernels, too
+    assert program("gpu paths").startswith(sets)
+    monkeypatch.setenv(PATHS, "")
+    assert program("findings", race).startswith("import torch")
+    monkeypatch.setenv(PATHS, "gpu")
+    assert program("values").startswith(sets)
+    gradients = [check for check in ("values", "compile", "findings") if "trifold.gradients(" in program(check)]
+    assert gradients == ["compile", "findings"]
+    cell.device = "cuda"
+    assert program("values").startswith("import torch")
 
 
 def test_comments_of_trifolds_headers_accept_and_are_not_missed(tmp_path: Any) -> None:

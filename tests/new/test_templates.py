@@ -81,10 +81,22 @@ def test_a_family_that_does_not_exist() -> None:
     assert "did you mean rows?" in caught.value.remedy
 
 
-@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "elementwise"])
-def test_only_elementwise_takes_a_signature(family: str) -> None:
-    with pytest.raises(NewError, match="--signature goes with --like elementwise only"):
-        op_texts(files_of("mine"), family_of(family), "(Tensor x) -> Tensor")
+def test_a_prototype_and_its_port_write_a_dtype_alike() -> None:
+    prototype, _, binding, *_ = op_texts(files_of("mine"), family_of("scatter"), None).values()
+    assert "one dimension, not {index.dtype} of" in prototype  # Python's words: torch.int32
+    assert 'one dimension, not torch.", trifold::Dtype{index}, " of' in binding
+
+
+def test_only_elementwise_takes_a_signature() -> None:
+    kept: dict[str, str] = {}
+    for family in FAMILIES[1:]:
+        with pytest.raises(NewError, match="--signature goes with --like elementwise only") as caught:
+            op_texts(files_of("mine"), family_of(family), "(Tensor x) -> Tensor")
+        assert "or omit --like" in caught.value.remedy
+        kept[family] = caught.value.problem.partition("is written for ")[2]
+    assert kept["scatter"] == "(Tensor source, Tensor index, int size) -> Tensor"
+    assert kept["results"] == "(Tensor x, Tensor y, Tensor cos, Tensor sin, bool inverse) -> (Tensor, Tensor)"
+    assert all(each.startswith("(Tensor x") for family, each in kept.items() if family != "scatter")
 
 
 SIGNATURES = {

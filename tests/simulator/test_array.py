@@ -275,6 +275,21 @@ def test_negative_indices_wrap_and_are_a_lint() -> None:
     assert not lints
 
 
+def test_negative_indices_of_atomics_wrap_and_are_the_same_lint() -> None:
+    """Numba's CUDA target adds the length there, too."""
+    messages = []
+    for change in (lambda x: x.__setitem__(-1, 7), lambda x: sim.atomic.exch(x, -1, 7)):
+        x = np.zeros(3, "i4")
+        with collect() as lints:
+            in_kernel(change, x)
+        assert x.tolist() == [0, 0, 7]
+        assert [(lint.kind, lint.severity, lint.index) for lint in lints] == [("negative index", "lint", (-1,))]
+        messages.append(lints[0].message.partition(", by thread")[0])
+    assert messages[0] == messages[1]
+    with pytest.raises(OutOfBounds, match="index -4 is out of bounds"):
+        in_kernel(lambda x: sim.atomic.exch(x, -4, 7), np.zeros(3, "i4"))
+
+
 def test_read_only_arrays_refuse_writes() -> None:
     fixed = np.zeros(3)
     fixed.flags.writeable = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import re
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 from numba import types
 
+from trifold import prototype
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.folding import BINARY
@@ -23,6 +25,8 @@ from trifold.draft.host_values import NUMBERS
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import function_tree, without_none
 from trifold.draft.variables import KEYWORDS
+
+_ITEMS = re.compile(r"\w+\.items\(\)")
 
 
 @dataclass
@@ -45,9 +49,9 @@ class Host(HostLoops):
     """One launch function. ``body`` is its C++; ``launches`` are in the order of the text.
 
     ``earlier``: the tensors of the functions before it, by name. One that forward returns, and backward takes by the
-    same name without a check of its dtype, is of the dtype that forward gives it; the binding checks that. ``tables``:
-    the dicts of constants that the binding has, by name; one that is used here is added. ``constants``: its numbers,
-    likewise.
+    same name without a check of its dtype, is of the dtype that forward gives it; the binding checks that after the
+    function's own first checks. ``tables``: the dicts of constants that the binding has, by name; one that is used here
+    is added. ``constants``: its numbers, likewise.
     """
 
     def __init__(
@@ -62,6 +66,7 @@ class Host(HostLoops):
         self.results: dict[str, v.Tensor] = {}
         self.frames: list[tuple[str, int]] = []
         self.key: v.Tensor | None = None
+        self.expecting = False
         self.key_dtypes: v.Dtypes = ()
         self.key_sizes: tuple[int, ...] = ()  # where only the size of the key's elements is known
         self.integers: v.Dtypes | None = None  # then, the dtypes as which the key is viewed
@@ -174,6 +179,8 @@ class Host(HostLoops):
 
     def _executed(self, node: ast.stmt, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
         self.into = into
+        if self.expecting and not self._only_checks(node):
+            self.expect_earlier()
         match node:
             case ast.Assign(targets=targets, value=value):
                 assigned = self.evaluate(value)
@@ -212,6 +219,27 @@ class Host(HostLoops):
         return None
 
     into: list[cpp.Stmt]
+
+    def _only_checks(self, node: ast.stmt) -> bool:
+        """Whether a statement checks arguments and does nothing else. Those of a called function, and of a loop that is
+        unrolled, decide for themselves."""
+        from trifold.draft.host_functions import HANDLERS  # which imports this class
+
+        match node:
+            case ast.If(body=[ast.Raise()], orelse=[]) | ast.Assign(value=ast.Compare() | ast.BoolOp()):
+                return True
+            case ast.Expr(value=ast.Constant()) | ast.Pass() | ast.Import() | ast.ImportFrom():
+                return True
+            case ast.Return():
+                return self.depth > 0
+            case ast.Assign(value=items) | ast.For(iter=items) if _ITEMS.fullmatch(ast.unparse(items)):
+                return True  # of tensors that are passed by name to a function that checks them
+            case ast.Expr(value=ast.Call(func=ast.Name() as name)):
+                function = self.evaluate(name)
+                checks = function in (prototype.check_floating, prototype.check_alike)
+                return checks or (isinstance(function, FunctionType) and function not in HANDLERS)
+            case _:
+                return False
 
     def returned(self, value: Any, node: ast.AST) -> cpp.Expr | None:
         if value is None:

@@ -18,6 +18,7 @@ class HostFacts(HostParts):
     earlier: dict[str, v.Tensor]
     arguments: dict[str, Any]
     into: list[cpp.Stmt]
+    expecting: bool  # whether expect_earlier is still to be called: after the function's first checks
 
     def message_part(self, part: str | cpp.Expr) -> cpp.Expr:
         raise NotImplementedError
@@ -54,16 +55,18 @@ class HostFacts(HostParts):
     def set_dtypes(self, tensor: v.Tensor, dtypes: v.Dtypes) -> None:
         if self.key is None and len(dtypes) > 1:
             self.key, self.key_dtypes = tensor, dtypes
-            self.expect_earlier(tensor)
+            self.expecting = True
         if tensor is not self.key and len(dtypes) > 1:
             tensor.choices = dtypes
             return
         tensor.known = dtypes * len(self.key_dtypes or (0,)) if len(dtypes) == 1 else dtypes
 
-    def expect_earlier(self, key: v.Tensor) -> None:
+    def expect_earlier(self) -> None:
+        """Check the dtypes that the forward function gives to tensors, where the function has no check of its own."""
+        self.expecting = False
         for name, tensor in self.arguments.items():
             known = self.earlier.get(name)
-            if known is None or tensor is key or not isinstance(tensor, v.Tensor) or not tensor.present:
+            if known is None or tensor is self.key or not isinstance(tensor, v.Tensor) or not tensor.present:
                 continue
             if tensor.dtypes is not None:
                 continue

@@ -30,7 +30,7 @@ def new(
     signature: Annotated[
         str | None,
         typer.Option(
-            help='The signature of an elementwise op, such as "(Tensor x, Tensor? bias, float alpha) -> Tensor".'
+            help='The signature of an op without --like, such as "(Tensor x, Tensor? bias, float alpha) -> Tensor".'
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -33,8 +34,10 @@ def op_texts(files: OpFiles, family: Family, wanted: str | None) -> dict[Path, s
     """
     if wanted is not None and family != "elementwise":
         raise NewError(
-            f"--signature goes with --like elementwise only: the kernel of a {family} op is written for its arguments",
-            f"omit --signature, and change the arguments in the five files that --like {family} generates",
+            f"--signature goes with --like elementwise only: the kernel of a {family} op is written for "
+            f"{_own_signature(files.name, family)}",
+            "omit --signature, and change the arguments in the generated files, in the order given in docs/spec.md, "
+            "Templates; or omit --like, and change an elementwise kernel of this signature",
         )
     templates: str = family
     context: dict[str, Any] = {"op": files.name}
@@ -46,6 +49,13 @@ def op_texts(files: OpFiles, family: Family, wanted: str | None) -> dict[Path, s
             templates = "signature"
             context |= general.context(files.name, schema.parse(wanted or "", files.name))
     return {path: _render(f"{templates}/{template}", context) for path, template in zip(files, _OF_OP, strict=True)}
+
+
+def _own_signature(op: str, family: Family) -> str:
+    """The signature of which ops of a family are generated."""
+    found = re.search(rf'"{op}(\(.*?)"', _render(f"{family}/port.py.j2", {"op": op}))
+    assert found is not None
+    return found[1]
 
 
 def workspace_texts(context: Mapping[str, Any]) -> dict[str, str]:

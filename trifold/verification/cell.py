@@ -14,6 +14,7 @@ from hypothesis.errors import FlakyFailure
 from hypothesis.strategies import SearchStrategy
 from torch import Tensor
 
+from trifold.build.paths import gpu_paths
 from trifold.cells import ImplementationKind
 from trifold.findings import KernelFault
 from trifold.spec import Call, Limits, Result, Spec
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 
 Arguments = tuple[list[Any], dict[str, Any]]
+
+GPU_PATHS = "gpu paths"  # the check that runs a GPU's kernels on the CPU
+_WITHOUT_GRADIENTS = "values"  # the check that computes none: another one may fail only where they are computed
 
 _NOT_REPEATED = (
     "When the call was repeated, it did not fail, or failed differently: the op depends on more than its arguments, "
@@ -347,23 +351,28 @@ class Cell(CallSource):
             return f"the spec makes a call that does not fit the reference's parameters ({parameters}): {error}"
         return ""
 
-    def died(self, error: BaseException, *, backward: bool = False) -> Failure:
+    def died(self, error: BaseException, check: str) -> Failure:
         """The failure of the running case, whose process ended or did not answer with ``error``."""
         call, sample = self.current
-        return self.failure(CheckFailed(str(error), call, sample), backward=backward)
+        return self.failure(CheckFailed(str(error), call, sample), check)
 
-    def failure(self, error: CheckFailed, *, backward: bool = False) -> Failure:
-        """A failure for the report, with a program that repeats it.
-
-        Args:
-            backward: the program also computes gradients.
-        """
-        paths = self.gradient_paths(error.call) if backward and error.call else []
-        found = error.findings[0].seed if error.findings and self.device == "cpu" else None
-        code = error.call.code(self.op, self.device, self.kind, gradients=paths, schedule=found) if error.call else ""
+    def failure(self, error: CheckFailed, check: str) -> Failure:
+        """A failure of the check of this name for the report, with a program that repeats it."""
+        code = self._code(error.call, error, check) if error.call else ""
         name = error.sample or (describe(error.call) if error.call else "")
         findings = tuple(finding.to_json() for finding in error.findings)
         return Failure(error.message, name, code, self.search.seed, findings)
+
+    def _code(self, call: Call, error: CheckFailed, check: str) -> str:
+        port_on_cpu = (self.kind, self.device) == ("port", "cpu")
+        return call.code(
+            self.op,
+            self.device,
+            self.kind,
+            gradients=self.gradient_paths(call) if check != _WITHOUT_GRADIENTS else (),
+            schedule=error.findings[0].seed if error.findings and self.device == "cpu" else None,
+            gpu_paths=port_on_cpu and (check == GPU_PATHS or gpu_paths()),
+        )
 
 
 def in_dtype_of(args: list[Any], kwargs: dict[str, Any], dtype: torch.dtype) -> Arguments:

@@ -153,15 +153,14 @@ def _run_check(check: Check, cell: Cell, rows: _Rows, changed: Callable[[], list
     cell.cases, cell.current = 0, (None, "")
     cell.dtypes.clear()
     cell.accepted = ()
-    backward = check.name.startswith("grad")
     try:
         remark = check.run(cell) or ""
     except NotRun as reason:
         rows.send(check.name, "not run", reason=str(reason))
     except CheckFailed as error:
-        rows.send(check.name, "failed", cases=cell.cases, failures=(cell.failure(error, backward=backward),))
+        rows.send(check.name, "failed", cases=cell.cases, failures=(cell.failure(error, check.name),))
     except OpDied as error:
-        rows.send(check.name, "failed", cases=cell.cases, failures=(cell.died(error, backward=backward),))
+        rows.send(check.name, "failed", cases=cell.cases, failures=(cell.died(error, check.name),))
         return False
     except BaseException as error:  # also SystemExit: a row must be sent
         if isinstance(error, KeyboardInterrupt):

@@ -93,9 +93,6 @@ std::tuple<Tensor, Tensor> argmax(const Tensor& x) {
 
 Tensor argmax_backward(const Tensor& grad_values, const Tensor& indices, int64_t columns) {
   trifold::check_floating("argmax_backward", grad_values, "grad_values");
-  trifold::check(trifold::dtype_code(indices) == trifold::dtype_code(trifold::ScalarType::Long),
-                 "argmax_backward: indices must be of the dtype that the forward function gives it, not ",
-                 trifold::Dtype{indices});
   const bool right =
       indices.scalar_type() == trifold::ScalarType::Long && trifold::same_sizes(indices.sizes(), grad_values.sizes());
   trifold::check(right,

@@ -162,14 +162,6 @@ Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, c
                               const Tensor& count, int64_t ignore_index) {
   const Tensor grad_logits = trifold::row_output(residual);
   trifold::check_floating("cross_entropy_backward", residual, "residual");
-  trifold::check(trifold::dtype_code(target) == trifold::dtype_code(trifold::ScalarType::Long),
-                 "cross_entropy_backward: target must be of the dtype that the forward function gives it, not ",
-                 trifold::Dtype{target});
-  trifold::check(trifold::dtype_code(count) == trifold::dtype_code(trifold::ScalarType::Long),
-                 "cross_entropy_backward: count must be of the dtype that the forward function gives it, not ",
-                 trifold::Dtype{count});
-  trifold::check(count.dim() == 1, "cross_entropy_backward: count must have 1 dimension, but is of shape ",
-                 trifold::Shape{count});
   trifold::check(target.scalar_type() == trifold::ScalarType::Long,
                  "cross_entropy_backward: target must be int64, not torch.", trifold::Dtype{target},
                  "; use target.long()");
@@ -189,6 +181,11 @@ Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, c
       trifold::same_dtype(grad_loss, residual) &&
       (trifold::same_sizes(grad_loss.sizes(), target.sizes()) || trifold::same_sizes(grad_loss.sizes(), {}));
   trifold::check(right, "cross_entropy_backward: grad_loss must be like the result; pass its gradient");
+  trifold::check(trifold::dtype_code(count) == trifold::dtype_code(trifold::ScalarType::Long),
+                 "cross_entropy_backward: count must be of the dtype that the forward function gives it, not ",
+                 trifold::Dtype{count});
+  trifold::check(count.dim() == 1, "cross_entropy_backward: count must have 1 dimension, but is of shape ",
+                 trifold::Shape{count});
   const Tensor x = trifold::rows(residual);
   const int64_t count_of_rows = x.size(0);
   const int64_t columns = x.size(1);
@@ -218,14 +215,6 @@ Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, c
 void cross_entropy_backward_(const Tensor& grad_loss, const Tensor& residual, const Tensor& target, const Tensor& count,
                              int64_t ignore_index) {
   trifold::check_floating("cross_entropy_backward", residual, "residual");
-  trifold::check(trifold::dtype_code(target) == trifold::dtype_code(trifold::ScalarType::Long),
-                 "cross_entropy_backward_: target must be of the dtype that the forward function gives it, not ",
-                 trifold::Dtype{target});
-  trifold::check(trifold::dtype_code(count) == trifold::dtype_code(trifold::ScalarType::Long),
-                 "cross_entropy_backward_: count must be of the dtype that the forward function gives it, not ",
-                 trifold::Dtype{count});
-  trifold::check(count.dim() == 1, "cross_entropy_backward_: count must have 1 dimension, but is of shape ",
-                 trifold::Shape{count});
   trifold::check(target.scalar_type() == trifold::ScalarType::Long,
                  "cross_entropy_backward: target must be int64, not torch.", trifold::Dtype{target},
                  "; use target.long()");
@@ -245,6 +234,11 @@ void cross_entropy_backward_(const Tensor& grad_loss, const Tensor& residual, co
       trifold::same_dtype(grad_loss, residual) &&
       (trifold::same_sizes(grad_loss.sizes(), target.sizes()) || trifold::same_sizes(grad_loss.sizes(), {}));
   trifold::check(right, "cross_entropy_backward: grad_loss must be like the result; pass its gradient");
+  trifold::check(trifold::dtype_code(count) == trifold::dtype_code(trifold::ScalarType::Long),
+                 "cross_entropy_backward_: count must be of the dtype that the forward function gives it, not ",
+                 trifold::Dtype{count});
+  trifold::check(count.dim() == 1, "cross_entropy_backward_: count must have 1 dimension, but is of shape ",
+                 trifold::Shape{count});
   const Tensor x = trifold::rows(residual);
   const int64_t count_of_rows = x.size(0);
   const int64_t columns = x.size(1);

@@ -49,9 +49,6 @@ Tensor embedding(const Tensor& indices, const Tensor& weight, bool deterministic
 Tensor embedding_backward(const Tensor& grad, const Tensor& indices, const std::optional<Tensor>& order,
                           int64_t vocabulary) {
   trifold::check_floating("embedding_backward", grad, "grad");
-  trifold::check(trifold::dtype_code(indices) == trifold::dtype_code(trifold::ScalarType::Long),
-                 "embedding_backward: indices must be of the dtype that the forward function gives it, not ",
-                 trifold::Dtype{indices});
   trifold::check(trifold::same_device(indices, grad),
                  "embedding_backward: grad and indices must be on the same device, but grad is on ",
                  trifold::Place{grad}, " and indices is on ", trifold::Place{indices},

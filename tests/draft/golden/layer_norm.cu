@@ -95,15 +95,15 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
                                                        const std::optional<Tensor>& weight, const Tensor& statistics,
                                                        bool parameters) {
   trifold::check_floating("layer_norm_backward", x, "x");
+  trifold::check(
+      x.dim() != 0,
+      "layer_norm_backward: x must have a last dimension to be normalised along, but has none; pass x.reshape(1)");
+  trifold::check_alike("layer_norm_backward", x, "x", grad, "grad");
   trifold::check(trifold::dtype_code(statistics) == trifold::compute_dtype(x),
                  "layer_norm_backward: statistics must be of the dtype that the forward function gives it, not ",
                  trifold::Dtype{statistics});
   trifold::check(statistics.dim() == 2, "layer_norm_backward: statistics must have 2 dimensions, but is of shape ",
                  trifold::Shape{statistics});
-  trifold::check(
-      x.dim() != 0,
-      "layer_norm_backward: x must have a last dimension to be normalised along, but has none; pass x.reshape(1)");
-  trifold::check_alike("layer_norm_backward", x, "x", grad, "grad");
   if (weight.has_value()) {
     trifold::check(trifold::same_device(weight.value(), x),
                    "layer_norm_backward: x and weight must be on the same device, but x is on ", trifold::Place{x},

@@ -74,15 +74,15 @@ std::tuple<Tensor, Tensor> rms_norm(const Tensor& x, const std::optional<Tensor>
 std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x, const std::optional<Tensor>& weight,
                                              const Tensor& rstd, bool parameters) {
   trifold::check_floating("rms_norm_backward", x, "x");
+  trifold::check(
+      x.dim() != 0,
+      "rms_norm_backward: x must have a last dimension to be normalised along, but has none; pass x.reshape(1)");
+  trifold::check_alike("rms_norm_backward", x, "x", grad, "grad");
   trifold::check(trifold::dtype_code(rstd) == trifold::compute_dtype(x),
                  "rms_norm_backward: rstd must be of the dtype that the forward function gives it, not ",
                  trifold::Dtype{rstd});
   trifold::check(rstd.dim() == 2, "rms_norm_backward: rstd must have 2 dimensions, but is of shape ",
                  trifold::Shape{rstd});
-  trifold::check(
-      x.dim() != 0,
-      "rms_norm_backward: x must have a last dimension to be normalised along, but has none; pass x.reshape(1)");
-  trifold::check_alike("rms_norm_backward", x, "x", grad, "grad");
   if (weight.has_value()) {
     trifold::check(trifold::same_device(weight.value(), x),
                    "rms_norm_backward: x and weight must be on the same device, but x is on ", trifold::Place{x},

@@ -85,11 +85,6 @@ Tensor scatter_add(const Tensor& source, const Tensor& index, int64_t size) {
 
 Tensor scatter_add_backward(const Tensor& grad, const Tensor& index) {
   trifold::check_floating("scatter_add_backward", grad, "grad");
-  trifold::check(trifold::dtype_code(index) == trifold::dtype_code(trifold::ScalarType::Long),
-                 "scatter_add_backward: index must be of the dtype that the forward function gives it, not ",
-                 trifold::Dtype{index});
-  trifold::check(index.dim() == 1, "scatter_add_backward: index must have 1 dimension, but is of shape ",
-                 trifold::Shape{index});
   trifold::check(grad.dim() == 2, "scatter_add_backward: grad must have two dimensions, not the shape ",
                  trifold::Shape{grad}, "; flatten what is in a row with grad.flatten(1)");
   trifold::check(trifold::same_device(index, grad),
@@ -99,6 +94,8 @@ Tensor scatter_add_backward(const Tensor& grad, const Tensor& index) {
   trifold::check(index.scalar_type() == trifold::ScalarType::Long,
                  "scatter_add_backward: index must be int64, not torch.", trifold::Dtype{index},
                  "; convert it with index.long()");
+  trifold::check(index.dim() == 1, "scatter_add_backward: index must have one dimension, not the shape ",
+                 trifold::Shape{index}, "; flatten it with index.reshape(-1)");
   const int64_t rows = index.size(0);
   const int64_t size = grad.size(0);
   const int64_t columns = grad.size(1);

@@ -148,9 +148,6 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
 
 Tensor topk_backward(const Tensor& grad_values, const Tensor& indices, int64_t columns) {
   trifold::check_floating("topk_backward", grad_values, "grad_values");
-  trifold::check(trifold::dtype_code(indices) == trifold::dtype_code(trifold::ScalarType::Long),
-                 "topk_backward: indices must be of the dtype that the forward function gives it, not ",
-                 trifold::Dtype{indices});
   const bool right =
       indices.scalar_type() == trifold::ScalarType::Long && trifold::same_sizes(indices.sizes(), grad_values.sizes());
   trifold::check(right, "topk_backward: indices must be int64, of the shape of grad_values; pass topk's second result");
