@@ -44,10 +44,9 @@ Subject = Callable[[Path], Sources]
 ELEMENTWISE = ("add", "mul", "sigmoid")
 ROW_OPS = ("softmax", "layer_norm", "rms_norm", "swiglu", "cross_entropy")
 GRADUATED = ("mul", "sigmoid")
-# The engine; in its folder itself are the guards of memory.
 _ENGINE = (
-    "trifold/engine/*/**/*.cpp",
-    "trifold/engine/*/**/*.h",
+    "trifold/engine/**/*.cpp",
+    "trifold/engine/**/*.h",
     "trifold/include/trifold/cpu.h",
     "trifold/include/trifold/cpu/*",
     "trifold/cpu/*.py",
@@ -197,7 +196,7 @@ RECORDS: tuple[Record, ...] = (
         "simulator/cpu.json",
         "cpu",
         _files(
-            "trifold/simulator/*.py", "trifold/engine/*/**/*.cpp", "trifold/engine/*/**/*.h", "benchmarks/simulator*.py"
+            "trifold/simulator/*.py", "trifold/engine/**/*.cpp", "trifold/engine/**/*.h", "benchmarks/simulator*.py"
         ),
         ("python benchmarks/simulator.py --json {file}",),
         3,
