@@ -330,6 +330,11 @@ def _float(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call)
     return as_float(value) if isinstance(value, v.Number) else float(value)
 
 
+def _power(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    a, b = arguments
+    return host.binary(operator.pow, a, b, node)
+
+
 def _product(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
     return host.product(arguments[0], node)
 
@@ -416,9 +421,9 @@ HANDLERS: dict[Any, Handler] = {
     int: _int,
     float: _float,
     math.prod: _product,
-    pow: lambda host, arguments, keywords, node: host.binary(operator.pow, *arguments, node),
-    math.pow: lambda host, arguments, keywords, node: host.binary(
-        operator.pow, *(_float(host, (each,), {}, node) for each in arguments), node
+    pow: _power,
+    math.pow: lambda host, arguments, keywords, node: _power(
+        host, [_float(host, (each,), {}, node) for each in arguments], keywords, node
     ),
     sum: _sum,
     all: _all_or_any(True),

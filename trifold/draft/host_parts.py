@@ -163,18 +163,26 @@ class HostParts(HostExpressions):
 
     def part_of(self, base: v.Tensor, index: ast.expr, node: ast.AST) -> v.Tensor:
         if isinstance(index, ast.Slice) and index.step is None:
-            start = v.number(0 if index.lower is None else self.evaluate(index.lower))
-            stop = self.size(base, 0) if index.upper is None else v.number(self.evaluate(index.upper))
+            start = v.number(0) if index.lower is None else self._end(base, self.evaluate(index.lower))
+            stop = self.size(base, 0) if index.upper is None else self._end(base, self.evaluate(index.upper))
             expr = call("trifold::slice", base.expr, start.expr, stop.expr)
             return v.Tensor(expr, base.dtypes, base.dimensions, strided=base.strided, memory=base.memory)
         parts = index.elts if isinstance(index, ast.Tuple) else [index]
-        at = [None if isinstance(each, ast.Slice) else self.evaluate(each) for each in parts]
+        at: list[Any] = [None if isinstance(each, ast.Slice) else self.evaluate(each) for each in parts]
         if all(isinstance(each, (int, v.Number)) and v.number(each).type == v.INT for each in at):
             for each in at:
                 base = self.selected(base, 0, each)
             return base
         problem = "this part of a tensor is not translated in a launch function"
         raise DraftError(self.place(node), problem, "write x[start:stop], x[i, j] or x.select(dimension, i)")
+
+    def _end(self, tensor: v.Tensor, given: Any) -> v.Number:
+        """The start or stop of a slice; a known negative one counts from the end."""
+        if isinstance(given, v.Number) or given >= 0:
+            return v.number(given)
+        place = v.number(self.binary(operator.add, self.size(tensor, 0), int(given), ast.Constant(None)))
+        least = cpp.CallTo("std::max<int64_t>", (place.expr, v.number(0).expr), type=v.INT, interval=v.SIZE)
+        return v.Number(least, v.INT, v.SIZE)
 
     def numbers_of(self, x: v.Tensor, places: Iterable[Any], node: ast.AST, *, all_of: bool = False) -> list[v.Number]:
         """The numbers at these places of a row, at this point: later launches may change them."""

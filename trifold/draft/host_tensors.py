@@ -159,7 +159,7 @@ def _transposed(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any
 
 def _turned(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     """x.t(), which is x itself for a row."""
-    return host.attribute(x, "T", node) if x.dimensions != 1 else x  # type: ignore[no-any-return]
+    return host.attribute(x, "T", node) if x.dimensions != 1 else x
 
 
 def _permuted(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
