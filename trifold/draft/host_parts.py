@@ -180,7 +180,7 @@ class HostParts(HostExpressions):
         """The start or stop of a slice; a known negative one counts from the end."""
         if isinstance(given, v.Number) or given >= 0:
             return v.number(given)
-        place = v.number(self.binary(operator.add, self.size(tensor, 0), int(given), ast.Constant(None)))
+        place = v.number(self.binary(operator.sub, self.size(tensor, 0), -int(given), ast.Constant(None)))
         least = cpp.CallTo("std::max<int64_t>", (place.expr, v.number(0).expr), type=v.INT, interval=v.SIZE)
         return v.Number(least, v.INT, v.SIZE)
 
