@@ -230,3 +230,100 @@ def launches_step(parameter: Tensor, gradient: Tensor, rate: float) -> None:
         if not x.is_contiguous():
             raise RuntimeError(f"launches_step: {name} must be contiguous; pass {name}.contiguous()")
     launch_elementwise(step_kernel, parameter.numel(), output(parameter.view(-1)), gradient.view(-1), rate)
+
+
+@cuda.jit
+def halved_kernel(x, changed):
+    i = cuda.grid(1)
+    if i < x.size and x[i] > 1:
+        x[i] = x[i] // 2
+        cuda.atomic.add(changed, 0, 1)
+
+
+def launches_halved(x: Tensor, most: int, least: int) -> Tensor:
+    """Loops that end early: by a number that a kernel wrote, by one of the call, and among known ones."""
+    if x.dtype != torch.int64 or x.dim() != 1:
+        raise RuntimeError("launches_halved: x must be a row of int64")
+    y = torch.empty_like(x)
+    y.copy_(x)
+    changed = torch.zeros(1, dtype=torch.int32, device=x.device)
+    turn = -1
+    for turn in range(most):
+        if turn % 2 == 1:
+            continue
+        changed.zero_()
+        launch_elementwise(halved_kernel, y.numel(), output(y), output(changed))
+        if int(changed) <= least:
+            break
+    skipped = 0
+    for k in (1, 2, 3, 4):
+        if k == least:
+            continue
+        if k > turn:
+            skipped = skipped + 10
+            break
+        skipped += k
+    for k in reversed(range(1, most)):
+        skipped = (2 * skipped + k) % 97
+    left = turn
+    before = left
+    while True:
+        left -= 2
+        if left < 0:
+            break
+    while changed[0].item() > 0 and before >= 0:
+        changed.zero_()
+        launch_elementwise(halved_kernel, y.numel(), output(y), output(changed))
+    total = 0
+    for k in range(100):
+        total += k
+        if total > most:
+            break
+    launch_elementwise(added_kernel, y.numel(), output(y), 1000 * turn + 100 * skipped + 10 * left + before, total)
+    return y
+
+
+@cuda.jit
+def added_kernel(x, number, other):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] += number
+        x[i] -= 1000000 * other
+
+
+@cuda.jit
+def weighed_kernel(x, out, a, b, c):
+    i, j, k = cuda.grid(3)
+    if i < x.shape[0] and j < x.shape[1] and k < x.shape[2]:
+        out[i, j, k] = a * x[i, j, k] + b * i + c * j + k
+
+
+def launches_permuted(x: Tensor, power: int, base: float) -> tuple[Tensor, Tensor]:
+    """Views of other orders and dtypes, written through one, and powers."""
+    if x.dtype not in (torch.float32, torch.float64, torch.int32) or x.dim() != 3:
+        raise RuntimeError("launches_permuted: x must have three dimensions")
+    wide = x.to(torch.float64)
+    out = x.new_zeros(x.shape[1], x.shape[0], x.shape[2], dtype=torch.float64)
+    view = out.permute(1, 0, -1).mT.transpose(-1, 1)
+    factor = base**power + 2.0**-3 + (3 ** max(power, 0) ^ 1) + x.shape[0] ** 2
+    launch(weighed_kernel, x.shape, wide, output(view), factor, 2 ** max(power, 1), base**0.5, block=1)
+    ends = x.new_zeros(x.shape[2], 2)
+    launch_elementwise(added_kernel, x.shape[2], output(ends[:].select(1, 1)), power, 0)
+    launch_elementwise(added_kernel, x.shape[2], output(ends.movedim(-1, 0)[0]), 7, 1)
+    return out, ends[-3:-1].to(x.dtype)
+
+
+@cuda.jit
+def rotated_kernel(x, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        out[i] = x[i] * x[i].conjugate() + 1j * abs(x[i])
+
+
+def launches_rotated(x: Tensor) -> Tensor:
+    """Of both complex dtypes."""
+    if x.dtype not in (torch.complex64, torch.complex128):
+        raise RuntimeError("launches_rotated: x must be complex")
+    out = x.new_empty(x.numel())
+    launch_elementwise(rotated_kernel, out.numel(), x.reshape(-1), output(out))
+    return out

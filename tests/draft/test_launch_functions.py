@@ -212,18 +212,6 @@ def without_tensors(n: int, device: torch.device) -> Tensor:
     return torch.empty(n, dtype=torch.float32, device=device)
 """
 
-LEAVES_A_LOOP = """
-def leaves_a_loop(x: Tensor, turns: int) -> Tensor:
-    if x.dtype != torch.float32:
-        raise RuntimeError("leaves_a_loop: x must be float32")
-    y = x.new_empty(x.numel())
-    for turn in range(turns):
-        if turn * turn > x.numel():
-            break
-        launch(copy_kernel, 1, x.reshape(-1), output(y), turn)
-    return y
-"""
-
 
 ALIKE = """
 SIDES = 4, 8
@@ -280,6 +268,35 @@ def computes(x: Tensor) -> Tensor:
     return y
 """
 
+KEPT_APART = """
+def halved(n):
+    while n > 1:
+        n //= 2
+    return n
+
+def kept_apart(x: Tensor, n: int) -> Tensor:
+    if x.dtype != torch.float32:
+        raise RuntimeError("kept_apart: float32")
+    y = x.new_empty(x.numel())
+    k = n + 1
+    j = k
+    while j > 0:
+        j -= 2
+    m = halved(k)
+    for i in range(k):
+        k = k - i
+    if m > n:
+        m = m + 1
+        raise RuntimeError(f"kept_apart: {m}")
+    for z in (x, y):
+        if n > 3:
+            continue
+        if n > 2:
+            break
+        launch(copy_kernel, 1, z.reshape(-1), output(y), k + j + m)
+    return y
+"""
+
 WITH_BRACKETS = """
 def with_brackets(x: Tensor) -> Tensor:
     y = x.new_empty(x.numel())
@@ -323,6 +340,27 @@ def _overlapping(op: str, *statements: str) -> str:
 
 _LAUNCH = "launch(copy_kernel, 1, {}, output({}), 1)"
 _FRESH = _LAUNCH.format("x.reshape(-1)", "y")
+
+#: Statements that are refused, and the words for it.
+LINES = {
+    "returns": ("for _ in range(turns):", "    return y", "a loop with return is not translated"),
+    "otherwise": ("while turns:", "    break", "else:", "    turns = 1", "set a variable before break"),
+    "after": ("for n in range(turns):", "    k = n", "y.fill_(k)", "k is assigned in a loop only"),
+    "counter": ("for n in range(turns):", "    pass", "y.fill_(n)", "assign it before the loop"),
+    "never": ("while True:", "    turns = 1", "a loop that never ends, or never begins"),
+    "powers": ("y.fill_(2 ** turns)", "write a ** max(b, 0), or float(a) ** b"),
+    "permuted": ("a = x.permute(turns, 0)", "write numbers: x.permute(1, 0, 2)"),
+    "order": ("a = x.permute(0, 0)", "(0, 0) is no order of the dimensions"),
+    "moved": ("a = x.movedim(0, -1)", "check x.dim()"),
+    "transposed": ("a = x.T", "write x.mT"),
+    "copied": ("x.copy_(y)", "an argument of the op is changed in place"),
+    "copied_later": ("y.copy_(x, True)", "write y.copy_(x)"),
+    "converted": ("a = x.to(x.device)", "write x.to(dtype)"),
+    "half": ("turns = int(x.half())", "let it be torch.int32 or torch.float32"),
+    "maybe": ("turns = x[0].item() if turns else 1", "assign it to a variable before"),
+    "flipped": ("a = x.flip(0)", "let a kernel compute it"),
+    "sliced": ("a = x[:, ::2]", "write x[start:stop], x[i, j]"),
+}
 
 #: What is launched, what the kernel does to an element, and its first parameters.
 OVERLAPS = {
@@ -487,6 +525,18 @@ DRAFTED = {
             "const Tensor x_argument = k % 2 == 0 ? y : z;",
         ],
     ),
+    # A loop assigns no variable that another name has, here or in a function that calls this one.
+    "kept_apart": (
+        KEPT_APART,
+        "",
+        [
+            "int64_t j = k;",
+            "int64_t n2 = k;",
+            "const int64_t i_end = k;",
+            'trifold::fail("kept_apart: ", m);',
+            "if (n > 2) {\n      z = x;",
+        ],
+    ),
     "by_name": (
         BY_NAME,
         "",
@@ -519,12 +569,12 @@ REFUSED = {
     "unchecked": (UNCHECKED, "which entry of this dict is meant is not known while drafting"),
     "untold": (UNTOLD, "x[0] in a message is not translated"),
     "without_tensors": (WITHOUT_TENSORS, "without_tensors takes no tensor, by whose device torch chooses"),
-    "leaves_a_loop": (LEAVES_A_LOOP, "a loop with break is not translated in a launch function"),
+    **{op: (_overlapping(op, *statements), words) for op, (*statements, words) in LINES.items()},
     "of_many": (OF_MANY, "64 combinations of dtypes of a, b"),
     "with_brackets": (WITH_BRACKETS, "write launch(kernel, grid, *arguments, block=threads)"),
     "changes_an_argument": (CHANGES_AN_ARGUMENT, "an argument of the op is changed in place"),
     "knows_no_grid": (KNOWS_NO_GRID, "this statement is not translated (not enough values"),
-    "of_complex": (OF_COMPLEX, "a tensor of several dtypes, of which one is complex"),
+    "of_complex": (OF_COMPLEX, "a tensor of several dtypes, of which only some are complex"),
     "raises_another": (RAISES_ANOTHER, 'write raise RuntimeError("...")'),
     "as_it_is": (AS_IT_IS, "the dtype of the kernel's argument x is not known"),
 }

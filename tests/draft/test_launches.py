@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import trifold
+from tests.draft import launches as prototype
 from tests.draft.test_refusals import drafting
 
 HERE = Path(__file__).parent
@@ -133,3 +134,23 @@ def test_as_many_launches_as_it_takes(op: Any, drawn: torch.Generator, size: int
     torch.testing.assert_close(op.launches_total(x), x.sum().reshape(1), rtol=1e-4, atol=1e-4)
     with pytest.raises(RuntimeError, match=r"must be float32, not torch\.float64"):
         op.launches_total(x.double())
+
+
+def test_loops_that_end_early(op: Any) -> None:
+    x = torch.tensor([1, 5, 300, 64, 7, 9])
+    for most, least in ((0, 1), (1, 0), (3, 2), (5, 3), (9, 1)):
+        assert op.launches_halved(x, most, least).equal(prototype.launches_halved(x, most, least))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32])
+def test_orders_of_dimensions_dtypes_and_powers(op: Any, drawn: torch.Generator, dtype: torch.dtype) -> None:
+    x = (9 * torch.randn(2, 3, 4, generator=drawn)).to(dtype).transpose(0, 2)
+    for found, expected in zip(op.launches_permuted(x, 3, 1.5), prototype.launches_permuted(x, 3, 1.5), strict=True):
+        assert found.equal(expected)
+        assert (found.dtype, found.stride()) == (expected.dtype, expected.stride())
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_complex_numbers(op: Any, drawn: torch.Generator, dtype: torch.dtype) -> None:
+    x = torch.randn(9, generator=drawn, dtype=dtype)
+    torch.testing.assert_close(op.launches_rotated(x), prototype.launches_rotated(x))

@@ -137,6 +137,25 @@ def _turned(x: Tensor, n: int):
     assert "launch" not in drafted.text
 
 
+def test_a_loop_that_ends_early_is_in_the_fake_unless_a_tensor_ends_it(tmp_path: Path) -> None:
+    loop = """
+def f(x: Tensor, n: int) -> Tensor:
+    a, b, left = x.clone(), x.clone(), n
+    for turn in range(n):
+        launch(k, 1, a, output(b))
+        a, b = b, a
+        if {test}:
+            break
+        left -= turn
+    return {result}
+"""
+    kept = of_text(loop.format(test="left < 3", result="a"), tmp_path).text
+    assert "        a, b = (b, a)\n        if left < 3:\n            break\n        left -= turn\n    return a" in kept
+    assert "break" not in of_text(loop.format(test="b[0].item() < 3", result="a"), tmp_path).text
+    with pytest.raises(DraftError, match="numbers that are read from a tensor"):
+        of_text(loop.format(test="b[0].item() < 3", result="a[:left]"), tmp_path)
+
+
 def test_a_gradient_of_an_argument_that_gets_none_is_refused(tmp_path: Path) -> None:
     drafted = of_text(
         """

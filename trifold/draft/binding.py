@@ -17,7 +17,7 @@ from trifold.draft import host_values as v
 from trifold.draft.arithmetic import Arithmetic
 from trifold.draft.functions import Module, Written, constant_definitions
 from trifold.draft.host import Host, Launch
-from trifold.draft.host_conditions import call, scalar_of, text_of
+from trifold.draft.host_conditions import call, scalar_of, scalar_type, text_of
 from trifold.draft.infer import Analysis
 from trifold.draft.kernel import file_of
 from trifold.draft.overlap import Overlaps, read_parameters
@@ -26,6 +26,7 @@ from trifold.draft.ranges import find_ranges
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Interval, Type
 from trifold.draft.type_names import TypeNames, element_name
+from trifold.draft.walk import walk
 from trifold.errors import PrototypeError
 
 
@@ -176,7 +177,9 @@ class _Kernels:
         dtypes = tensor.dtypes
         if len(dtypes) != names.instances:
             dtypes = names.expanded(dtypes if len(set(dtypes)) > 1 else dtypes[:1])
-        layout = "A" if tensor.strided and tensor.dimensions > 1 else "C"
+        # A row that is read is copied if there are gaps; one that is written has a stride.
+        written = isinstance(launch.arguments[number], v.Output) and not tensor.dense
+        layout = "A" if tensor.strided and (tensor.dimensions > 1 or written) else "C"
         return tuple(types.Array(kind, tensor.dimensions, layout) for kind in v.computed(dtypes))
 
     def _write(self, instance: _Instance, known: dict[int, Interval | None]) -> Written:
@@ -338,7 +341,7 @@ def _resolved(body: list[cpp.Stmt]) -> list[cpp.Stmt]:
         elif isinstance(statement, cpp.If):
             body, otherwise = (_without_scope(_resolved(each)) for each in (statement.body, statement.otherwise))
             found.append(cpp.If(statement.test, body, otherwise))
-        elif isinstance(statement, (cpp.For, cpp.While)):
+        elif isinstance(statement, (cpp.For, cpp.ForEach, cpp.While)):
             found.append(dataclasses.replace(statement, body=_without_scope(_resolved(statement.body))))
         else:
             found.append(statement)
@@ -350,6 +353,20 @@ def _without_scope(body: list[cpp.Stmt]) -> list[cpp.Stmt]:
     return body[0].body if len(body) == 1 and isinstance(body[0], cpp.Scope) else body
 
 
+def _complex_types(dispatched: set[str]) -> str:
+    """The dtypes of complex elements, where a launch chooses among kernels for them."""
+    return "".join(
+        f"""
+template <>
+constexpr trifold::ScalarType trifold::scalar_type_of<{element_name(dtype)}>() {{
+return {scalar_type(dtype)};
+}}
+"""
+        for dtype in (torch.complex64, torch.complex128)
+        if any(element_name(dtype) in each for each in dispatched)
+    )
+
+
 def _binding(
     op: str,
     hosts: Sequence[Host],
@@ -357,10 +374,12 @@ def _binding(
     tables: dict[str, cpp.PairsDefinition],
 ) -> str:
     parts: list[Any] = [*constants, *tables.values()]
+    dispatched: set[str] = set()
     for host in hosts:
         parameters = [cpp.Parameter(kind, name) for kind, name in host.parameters]
-        name = host.function.__name__
-        parts.append(cpp.Function([], "", "", host.result, name, parameters, _resolved(host.body), host.frames[0][0]))
+        name, resolved = host.function.__name__, _resolved(host.body)
+        dispatched |= {x.function for each in resolved for x in walk(each) if isinstance(x, cpp.Dispatch)}
+        parts.append(cpp.Function([], "", "", host.result, name, parameters, resolved, host.frames[0][0]))
     text = print_file(cpp.File([], [], parts, once=False), line_directives=True)
     body = "\n".join(line.removeprefix("inline ") for line in text.splitlines() if not line.startswith("#line"))
     registered = "\n".join(f'trifold::implement<&{h.function.__name__}>(m, "{h.function.__name__}");' for h in hosts)
@@ -368,7 +387,7 @@ def _binding(
         f"""#include <trifold/launch_functions.h>
 
 #include "{op}.cuh"
-
+{_complex_types(dispatched)}
 namespace {{
 
 using trifold::Tensor;

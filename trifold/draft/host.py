@@ -84,6 +84,9 @@ class Host(HostLoops):
         self.holds: dict[str, bool] = {}  # conditions of the enclosing branches, by their text
         self.parameters: list[tuple[str, str]] = []
         self.changing: set[str] = set()
+        self.turns: list[dict[str, Any]] = []
+        self.callers: list[dict[str, Any]] = []
+        self.maybe = 0
         self.result = "void"
         tree = self._tree(function)
         self._parameters(function, tree)
@@ -206,6 +209,8 @@ class Host(HostLoops):
                 return self.loop(node, into)
             case ast.While():
                 self.while_loop(node, into)
+            case ast.Break() | ast.Continue():
+                return self.jump(node, into)
             case ast.AugAssign(target=ast.Name(), op=op):
                 self.augmented(node, BINARY[type(op)], into)
             case ast.Assert():
@@ -213,7 +218,7 @@ class Host(HostLoops):
             case ast.FunctionDef():
                 self.names[node.name] = v.Local(node, self.names)
             case ast.Raise():
-                raise DraftError(self.place(node), "a raise without a condition is not translated")
+                return self.fail(node, into)
             case _:
                 raise DraftError(self.place(node), f"{type(node).__name__} in a launch function is not translated")
         return None
@@ -256,6 +261,8 @@ class Host(HostLoops):
     def assign(self, target: ast.expr, value: Any, into: list[cpp.Stmt]) -> None:
         if isinstance(target, ast.Starred):
             target = target.value
+        if isinstance(value, v.Listed) and not isinstance(target, (ast.Tuple, ast.List)):
+            raise DraftError(self.place(target), "a list of a tensor's numbers", "read one: x[0].item()")
         if isinstance(target, ast.Name) and target.id == "_":
             return
         if isinstance(target, ast.Name):
@@ -282,6 +289,8 @@ class Host(HostLoops):
             return tuple(self.size(tensor, d) for d in range(len(target.elts)))
         if isinstance(value, tuple) and len(value) == len(target.elts):
             return value
+        if isinstance(value, v.Listed):
+            return tuple(self.numbers_of(value.tensor, range(len(target.elts)), target, all_of=True))
         raise DraftError(self.place(target), "what is unpacked here is not known while drafting")
 
     def named(self, value: Any, name: str, into: list[cpp.Stmt]) -> Any:

@@ -10,15 +10,14 @@ from typing import Any
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.compound import assignment
-from trifold.draft.host_calls import HostCalls, Returned
+from trifold.draft.host_calls import HostCalls, Jumped, Returned
 from trifold.draft.host_conditions import opposite, string, text_of
 from trifold.draft.host_expressions import as_it_is
 from trifold.draft.refusal import DraftError
 from trifold.draft.walk import walk
 
-
-class _Different:
-    """A name that has different values after the branches of a condition."""
+#: Of a name that has different values after the branches of a condition.
+_DIFFERENT = v.Unknown("this has another value after each branch of a condition", "choose by an expression")
 
 
 class HostBranches(HostCalls):
@@ -37,10 +36,8 @@ class HostBranches(HostCalls):
 
     def evaluate(self, node: ast.expr) -> Any:
         value = super().evaluate(node)
-        if isinstance(value, _Different):
-            raise DraftError(
-                self.place(node), "this has another value after each branch of a condition", "choose by an expression"
-            )
+        if isinstance(value, v.Unknown):
+            raise DraftError(self.place(node), value.problem, value.remedy)
         return value
 
     def condition(self, node: ast.If, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
@@ -48,16 +45,14 @@ class HostBranches(HostCalls):
         if isinstance(test, bool):
             return self.statements(node.body if test else node.orelse, into)
         self.kept.append(test)
-        if len(node.body) == 1 and isinstance(node.body[0], ast.Raise) and not node.orelse:
+        if len(node.body) == 1 and isinstance(node.body[0], ast.Raise):
             self.raised(test, node.body[0], into)
-            return None
+            return self.statements(node.orelse, into)
         first = node.body[0]
         if self.depth > 0 and isinstance(first, ast.Return) and first.value is None and not node.orelse:
             return self._skipping(test, into, rest)
         if self.depth > 0 and isinstance(node.body[-1], ast.Return):
             return self._early(node, test, into, rest)
-        if len(node.body) == 1 and isinstance(node.body[0], ast.Continue) and not node.orelse:
-            return self._skipping(test, into, rest)
         before = dict(self.names)
         states: list[dict[str, Any] | None] = []
         values: list[dict[str, Any]] = []
@@ -75,7 +70,7 @@ class HostBranches(HostCalls):
             values.append({name: as_it_is(value) for name, value in self.names.items()})
             self.restore(assumed)
             self.possible, self.holds = possible, holds
-            if ended is not None and self.depth > 0:
+            if ended is not None and not isinstance(ended, Jumped) and self.depth > 0:
                 raise DraftError(self.place(node), "a return within a condition of a helper is not translated")
             states.append(None if ended is not None else self.names)
             bodies.append(body)
@@ -85,8 +80,10 @@ class HostBranches(HostCalls):
             differing = sorted(n for n in {*alive[0], *alive[1]} if alive[0].get(n) is not alive[1].get(n))
             for name in differing:
                 self.names[name] = self._merged(name, test, values, bodies, into, node, alone=len(differing) == 1)
-        if any(bodies):
+        if bodies[0]:
             into.append(cpp.If(test.expr, bodies[0], bodies[1]))
+        elif bodies[1]:
+            into.append(cpp.If(opposite(test.expr), bodies[1], []))
         return None if alive else Returned(None)
 
     def _merged(
@@ -105,10 +102,10 @@ class HostBranches(HostCalls):
         numbers = all(isinstance(each, (v.Number, bool, int, float)) for each in found)
         tensors = all(isinstance(each, v.Tensor) for each in found)
         if not numbers and not tensors:
-            return _Different()
+            return _DIFFERENT
         made = self.chosen(test, found[0], found[1], node)
         if not isinstance(made, (v.Number, v.Tensor)):
-            return _Different()
+            return _DIFFERENT
         pairs = list(zip(bodies, found, strict=True))
         if alone and all(not body or (len(body) == 1 and _just_declared(body, each)) for body, each in pairs):
             return self.named(self._chosen_at_once(test, made, found, bodies), name, into)
@@ -165,7 +162,7 @@ class HostBranches(HostCalls):
         return Returned(v.Tensor(own, dtypes, first.dimensions if same else None))
 
     def _skipping(self, test: v.Number, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
-        """``if a: continue`` in a loop that is written out: what follows is executed unless a."""
+        """``if a: return`` in a helper without a result: what follows is executed unless a."""
         body: list[cpp.Stmt] = []
         assumed = self.assuming(self.facts_if_false.get(id(test), ()))
         self.statements(rest, body)
@@ -174,6 +171,21 @@ class HostBranches(HostCalls):
         return Returned(None)
 
     def raised(self, test: v.Number, node: ast.Raise, into: list[cpp.Stmt]) -> None:
+        written = self._message(node)
+        if any(isinstance(each, cpp.CallTo) for part in written for each in walk(part)):
+            # Compute the parts only in the branch: a size may not exist, and needs a call of libtorch.
+            into.append(cpp.If(test.expr, [cpp.Run(cpp.CallTo("trifold::fail", written))], []))
+        else:
+            into.append(cpp.Run(cpp.CallTo("trifold::check", (opposite(test.expr), *written))))
+        self.learn(self.facts_if_false.get(id(test), ()))
+
+    def fail(self, node: ast.Raise, into: list[cpp.Stmt]) -> Jumped:
+        """A raise after other statements of a branch."""
+        into.append(cpp.Run(cpp.CallTo("trifold::fail", self._message(node))))
+        return Jumped(None)
+
+    def _message(self, node: ast.Raise) -> tuple[cpp.Expr, ...]:
+        """The parts of an error's message."""
         problem = node.exc
         if not (
             isinstance(problem, ast.Call) and self.evaluate(problem.func) is RuntimeError and len(problem.args) == 1
@@ -185,13 +197,7 @@ class HostBranches(HostCalls):
             )
         message = self.evaluate(problem.args[0])
         parts = _merged(message.parts if isinstance(message, v.Text) else (message,))
-        written = tuple(self.message_part(each) for each in parts)
-        if any(isinstance(each, cpp.CallTo) for part in written for each in walk(part)):
-            # Compute the parts only in the branch: a size may not exist, and needs a call of libtorch.
-            into.append(cpp.If(test.expr, [cpp.Run(cpp.CallTo("trifold::fail", written))], []))
-        else:
-            into.append(cpp.Run(cpp.CallTo("trifold::check", (opposite(test.expr), *written))))
-        self.learn(self.facts_if_false.get(id(test), ()))
+        return tuple(self.message_part(each) for each in parts)
 
     def message_part(self, part: str | cpp.Expr) -> cpp.Expr:
         return part if isinstance(part, cpp.Expr) else string(part)

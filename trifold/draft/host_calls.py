@@ -24,11 +24,16 @@ class Returned:
     value: Any
 
 
+class Jumped(Returned):
+    """Control left the iteration of a loop."""
+
+
 class HostCalls(HostFacts):
     """A base class of the executor."""
 
     frames: list[tuple[str, int]]
     depth: int
+    callers: list[dict[str, Any]]  # the names of the functions that called this one
 
     def statements(self, nodes: Sequence[ast.stmt], into: list[cpp.Stmt]) -> Returned | None:
         raise NotImplementedError
@@ -96,11 +101,13 @@ class HostCalls(HostFacts):
         if outer is not None:
             self.globals = outer | vars(__import__("builtins"))
         self.depth += 1
+        self.callers.append(saved[0])
         into = self.into
         try:
             done = self.statements(tree.body, into)
         finally:
             self.depth -= 1
+            self.callers.pop()
             self.names, self.globals, self.frames = saved
             self.into = into
         return None if done is None else done.value
@@ -112,7 +119,11 @@ class HostCalls(HostFacts):
 
             found: Any = METHODS.get(name)
             if found is None:
-                raise DraftError(self.place(node), f"Tensor.{name} is not translated in a launch function")
+                raise DraftError(
+                    self.place(node),
+                    f"Tensor.{name} is not translated in a launch function",
+                    "let a kernel compute it, or call it in ports/*.py before the operator",
+                )
             return found(self, owner, arguments, keywords, node)
         if isinstance(owner, v.Number):
             bits = cpp.CallTo("trifold::bit_length", (owner.expr,), type=v.INT, interval=(0, 63))

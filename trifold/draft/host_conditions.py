@@ -17,7 +17,7 @@ from trifold.draft.refusal import DraftError, Place
 
 SIGNS = {
     operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.lshift: "<<",
-    operator.rshift: ">>", operator.and_: "&", operator.or_: "|",
+    operator.rshift: ">>", operator.and_: "&", operator.or_: "|", operator.xor: "^",
     operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=", operator.eq: "==", operator.ne: "!=",
 }  # fmt: skip
 DTYPE_NAMES = {
@@ -115,6 +115,7 @@ class Conditions:
     facts_if_false: dict[int, tuple[v.Fact, ...]]
     tables: dict[str, cpp.PairsDefinition]
     possible: tuple[bool, ...] | None  # the dtypes of the key for which this is reached; None: all
+    maybe: int  # of how many operands this is a part that may not be evaluated
 
     def place(self, node: ast.AST) -> Place:
         raise NotImplementedError
@@ -139,10 +140,11 @@ class Conditions:
 
     def logical(self, all_of: bool, nodes: list[ast.expr]) -> Any:
         parts: list[v.Number] = []
-        before, assumed = self.possible, []
+        before, assumed, outer = self.possible, [], self.maybe
         try:
             for node in nodes:
                 value = self.truth(self.evaluate(node))
+                self.maybe = outer + 1
                 if value is (not all_of):
                     return value
                 if not isinstance(value, bool):
@@ -150,7 +152,7 @@ class Conditions:
                     self.possible = self.narrowed_to(value, all_of)
                     assumed += self.assuming(value.facts if all_of else self.facts_if_false.get(id(value), ()))
         finally:
-            self.possible = before
+            self.possible, self.maybe = before, outer
             self.restore(assumed)
         return self.joined(all_of, parts)
 
@@ -304,10 +306,9 @@ class Conditions:
 
     def _dtype_in(self, negated: bool, a: v.DtypeOf, b: tuple[Any, ...], node: ast.AST) -> Any:
         assert a.tensor is not None
-        if len(set(b)) > 1 and any(each.is_complex for each in b):
-            raise DraftError(
-                self.place(node), "a tensor of several dtypes, of which one is complex", "check for a single dtype"
-            )
+        if len({each.is_complex for each in b}) > 1:
+            problem = "a tensor of several dtypes, of which only some are complex"
+            raise DraftError(self.place(node), problem, "write an operator for those: OP_complex")
         tests = [self.dtype_is(a.tensor, each) for each in dict.fromkeys(b)]
         joined: cpp.Expr = tests[0]
         for test in tests[1:]:

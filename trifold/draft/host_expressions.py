@@ -19,6 +19,7 @@ from trifold.draft.cpp import fits
 from trifold.draft.expressions import least_type
 from trifold.draft.folding import BINARY, UNARY
 from trifold.draft.host_conditions import SIGNS, Conditions, call, infix, opposite, text_of, whole_shape
+from trifold.draft.host_powers import as_float, power
 from trifold.draft.refusal import DraftError
 from trifold.draft.reserved import FUNCTION_NAMES
 from trifold.draft.source import is_short_row
@@ -226,6 +227,8 @@ class HostExpressions(Conditions):
         )
         if op in (operator.floordiv, operator.mod):
             result = self._divided(op, x, y, kind)
+        elif op is operator.pow:
+            return power(x, y, self.place(node))
         else:
             if op not in SIGNS:
                 raise DraftError(self.place(node), "this operator is not translated in a launch function")
@@ -233,7 +236,7 @@ class HostExpressions(Conditions):
                 x = v.Number(cpp.Name(f"int64_t{{{a}}}", type=v.INT, interval=(a, a)), v.INT, (a, a))
             whole = op is operator.truediv and v.FLOAT not in (x.type, y.type)
             if whole:
-                x = self.as_float(x)
+                x = as_float(x)
             interval = None
             if kind == v.INT and all(each is not None for each in both) and op in _RANGES:
                 interval = _RANGES[op](*both)
@@ -244,11 +247,6 @@ class HostExpressions(Conditions):
         result.of_dtype = known
         precision = x.precision or y.precision
         return result if precision is None else self.rounded(precision, result)
-
-    def as_float(self, x: v.Number) -> v.Number:
-        if x.type == v.FLOAT:
-            return x
-        return v.Number(cpp.Cast("double", x.expr, type=v.FLOAT), v.FLOAT)
 
     def _formatted(self, text: str, values: tuple[Any, ...], node: ast.AST) -> v.Text:
         """``"%d and %s" % (a, b)``."""
@@ -291,12 +289,14 @@ class HostExpressions(Conditions):
         test = self.truth(test)
         if isinstance(test, bool):
             return self.evaluate(body if test else orelse)
+        self.maybe += 1
         with_facts = self.assuming(test.facts)
         chosen = as_it_is(self.evaluate(body))
         self.restore(with_facts)
         with_facts = self.assuming(self.facts_if_false.get(id(test), ()))
         otherwise = as_it_is(self.evaluate(orelse))
         self.restore(with_facts)
+        self.maybe -= 1
         return self.chosen(test, chosen, otherwise, node)
 
     def chosen(self, test: v.Number, chosen: Any, otherwise: Any, node: ast.AST) -> Any:

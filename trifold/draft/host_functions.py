@@ -19,6 +19,7 @@ from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.host import Host, Launch
 from trifold.draft.host_conditions import call, scalar_of, text_of
+from trifold.draft.host_powers import as_float
 from trifold.draft.host_tensors import count_of, full_of, new_empty, new_like, of_dtype, ones_of, sizes_given, zeros_of
 from trifold.draft.refusal import DraftError
 
@@ -87,7 +88,8 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
     kernel, grid, *given = arguments
     passed = [host.with_known_range(each) if isinstance(each, v.Number) else each for each in given]
     block = keywords.get("block", v.THREADS_PER_BLOCK)
-    extents = [tuple(v.number(n) for n in (e if isinstance(e, tuple) else (e,))) for e in (grid, block)]
+    given_extents = [host.series(e, node) if isinstance(e, (tuple, v.Shape)) else (e,) for e in (grid, block)]
+    extents = [tuple(v.number(n) for n in each) for each in given_extents]
     number = next((n for n, each in enumerate(arguments) if isinstance(each, v.Either)), None)
     if number is not None:
         one_of = arguments[number]
@@ -304,7 +306,7 @@ def _of_a_number(function: Any) -> Handler:
         (value,) = arguments
         if not isinstance(value, v.Number):
             return function(value)
-        given = host.as_float(value)
+        given = as_float(value)
         return v.Number(cpp.CallTo(f"std::{function.__name__}", (given.expr,), type=v.FLOAT), v.FLOAT)
 
     return write
@@ -312,6 +314,8 @@ def _of_a_number(function: Any) -> Handler:
 
 def _int(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
     (value,) = arguments
+    if isinstance(value, v.Tensor):
+        value = host.number_of(value, node)
     if not isinstance(value, v.Number):
         return int(value)
     if value.type == v.INT:
@@ -321,7 +325,14 @@ def _int(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -
 
 def _float(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
     (value,) = arguments
-    return host.as_float(value) if isinstance(value, v.Number) else float(value)
+    if isinstance(value, v.Tensor):
+        value = host.number_of(value, node)
+    return as_float(value) if isinstance(value, v.Number) else float(value)
+
+
+def _power(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    a, b = arguments
+    return host.binary(operator.pow, a, b, node)
 
 
 def _product(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
@@ -346,7 +357,8 @@ def _str(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -
 
 
 def _bool(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
-    return host.truth(arguments[0])
+    (value,) = arguments
+    return host.truth(host.number_of(value, node) if isinstance(value, v.Tensor) else value)
 
 
 def _all_or_any(all_of: bool) -> Handler:
@@ -409,6 +421,10 @@ HANDLERS: dict[Any, Handler] = {
     int: _int,
     float: _float,
     math.prod: _product,
+    pow: _power,
+    math.pow: lambda host, arguments, keywords, node: _power(
+        host, [_float(host, (each,), {}, node) for each in arguments], keywords, node
+    ),
     sum: _sum,
     all: _all_or_any(True),
     any: _all_or_any(False),

@@ -5,46 +5,104 @@ from __future__ import annotations
 import ast
 import dataclasses
 import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.array_variables import Move, in_parallel
-from trifold.draft.host_branches import HostBranches, assign_at_end
-from trifold.draft.host_calls import Returned
-from trifold.draft.host_conditions import infix
+from trifold.draft.host_branches import assign_at_end
+from trifold.draft.host_calls import Jumped, Returned
+from trifold.draft.host_conditions import infix, opposite
+from trifold.draft.host_jumps import jumps, without_jumps
+from trifold.draft.host_numbers import HostNumbers
 from trifold.draft.refusal import DraftError, Place
-from trifold.draft.tree import assigned_names
+from trifold.draft.tree import assigned_names, read_names
 from trifold.draft.walk import names
 
+#: Loops over more known numbers are loops of the binding.
+_MOST_UNROLLED = 32
+#: With both break and continue, an iteration may be written twice for each before it.
+_MOST_WITH_BOTH = 6
 
-class HostLoops(HostBranches):
+
+class HostLoops(HostNumbers):
     """A base class of the executor."""
 
     changing: set[str]  # C++ variables that loops assign
+    turns: list[dict[str, Any]]  # for each enclosing loop of the binding, the names that it reassigns
 
     def assign(self, target: ast.expr, value: Any, into: list[cpp.Stmt]) -> None:
         raise NotImplementedError
 
     def loop(self, node: ast.For, into: list[cpp.Stmt]) -> Returned | None:
-        _refuse(self.place(node), node, ast.Return)
-        bounds = self._range(node.iter)
+        _refuse(self.place(node), node)
+        # A known number that is an index may choose among things that have no C++.
+        written_out = not any(jumps(node.body)) or bool(assigned_names([node.target]) & _indices(node.body))
+        bounds = self._range(node.iter, _MOST_UNROLLED if written_out else 0)
         if bounds is not None:
-            _refuse(self.place(node), node, ast.Break, ast.Continue)
             self._counted(node, bounds, into)
             return None
-        for value in self.series(self.evaluate(node.iter), node.iter):
-            self.assign(node.target, value, into)
-            self.statements(node.body, into)
+        values = self.series(self.evaluate(node.iter), node.iter)
+        if not written_out and isinstance(node.target, ast.Name) and all(type(each) is int for each in values):
+            self._over(node, node.target.id, values, into)
+        else:
+            self._unrolled(node, values, into)
         return None
 
-    def _range(self, node: ast.expr) -> tuple[v.Number, v.Number, int] | None:
-        """Start, stop and step of a range that depends on the call."""
-        if not isinstance(node, ast.Call) or self.evaluate(node.func) is not range or node.keywords:
+    def _over(self, node: ast.For, name: str, values: Sequence[int], into: list[cpp.Stmt]) -> None:
+        """A loop over known integers that may end early."""
+        changing = self._changing([node], into)
+        own = cpp.Name(self.fresh(name), type=v.INT, interval=(min(values), max(values)))
+        before = dict(self.names)
+        self.names[name] = v.Number(own, v.INT, own.interval)
+        body: list[cpp.Stmt] = []
+        self._turn(node, changing, before, body)
+        series = cpp.Braces(tuple(v.number(each).expr for each in values), "std::initializer_list<int64_t>")
+        into.append(cpp.ForEach("const int64_t", own.text, series, body))
+
+    def _unrolled(self, node: ast.For, values: Sequence[Any], into: list[cpp.Stmt]) -> None:
+        found = {type(each) for each in jumps(node.body)}
+        if not found:
+            for value in values:
+                self.assign(node.target, value, into)
+                self.statements(node.body, into)
+            return
+        if len(found) == 2 and len(values) > _MOST_WITH_BOTH:
+            raise DraftError(
+                self.place(node), "break and continue in a long loop over known values", "write it with one of them"
+            )
+        following: list[ast.stmt] = []
+        for number, value in reversed(list(enumerate(values))):
+            # What the target is assigned has a name that no variable of Python has.
+            self.names[f"{number} of {node.lineno}"] = value
+            given = ast.copy_location(ast.Name(f"{number} of {node.lineno}", ast.Load()), node)
+            assigned = ast.copy_location(ast.Assign([node.target], given), node)
+            if ast.Break in found:
+                following = [assigned, *without_jumps(node.body, following)]
+            else:
+                following = [assigned, *without_jumps(node.body, []), *following]
+        self.statements(following, into)
+        for number in range(len(values)):
+            self.names.pop(f"{number} of {node.lineno}", None)
+
+    def _range(self, node: ast.expr, most: int) -> tuple[v.Number, v.Number, int] | None:
+        """Start, stop and step of a range that depends on the call, or has more than ``most`` numbers."""
+        if not isinstance(node, ast.Call) or node.keywords:
+            return None
+        function = self.evaluate(node.func)
+        if function is reversed and len(node.args) == 1:
+            inner = self._range(node.args[0], most)
+            if inner is None or inner[2] != 1:
+                return None
+            ends = [each.expr.value if isinstance(each.expr, cpp.Literal) else each for each in inner[:2]]
+            first, last = (v.number(self.binary(operator.sub, each, 1, node)) for each in ends)
+            return last, first, -1
+        if function is not range:
             return None
         given = self.elements(node.args)
-        if all(isinstance(each, int) for each in given):
+        if all(isinstance(each, int) for each in given) and len(range(*given)) <= most:
             return None
         start, stop, step = {1: (0, *given, 1), 2: (*given, 1)}.get(len(given), given)
         if not isinstance(step, int) or step == 0:
@@ -55,9 +113,11 @@ class HostLoops(HostBranches):
         start, stop, step = bounds
         if not isinstance(node.target, ast.Name):
             raise DraftError(self.place(node.target), "this loop variable is not translated")
-        if not isinstance(stop.expr, (cpp.Name, cpp.Literal)) or self._is_changing(stop.expr):
+        assigned = [self.names.get(name) for name in assigned_names([node])]
+        may_change = self._is_changing(stop.expr) or any(_mentions(x, getattr(stop.expr, "text", "")) for x in assigned)
+        if not isinstance(stop.expr, (cpp.Name, cpp.Literal)) or may_change:
             stop = self.held(stop, f"{node.target.id}_end", into)
-        changing = self._changing(node.body, into)
+        changing = self._changing([node], into)
         interval = None
         if start.interval is not None and stop.interval is not None:
             ends = (start.interval[0], stop.interval[1] - 1) if step > 0 else (stop.interval[0] + 1, start.interval[1])
@@ -68,25 +128,42 @@ class HostLoops(HostBranches):
         before = dict(self.names)
         self.names[node.target.id] = v.Number(counter, v.INT, interval)
         body: list[cpp.Stmt] = []
-        self.statements(node.body, body)
-        self._assign_changed(changing, body, node)
-        self.names = {**before, **{name: self.names[name] for name in changing}}
+        self._turn(node, changing, before, body)
         by = cpp.Assign(counter, "+=" if step > 0 else "-=", cpp.Literal(str(abs(step)), abs(step)))
         into.append(cpp.For("int64_t", counter.text, start.expr, test.expr, by, body))
 
     def while_loop(self, node: ast.While, into: list[cpp.Stmt]) -> None:
-        _refuse(self.place(node), node, ast.Return, ast.Break, ast.Continue)
+        _refuse(self.place(node), node)
         changing = self._changing(node.body, into)
         before = dict(self.names)
-        self.into = into
-        test = self.truth(self.evaluate(node.test))
-        if not isinstance(test, v.Number):
-            raise DraftError(self.place(node), "a loop that never ends, or never begins, is not translated")
         body: list[cpp.Stmt] = []
-        self.statements(node.body, body)
-        self._assign_changed(changing, body, node)
-        self.names = {**before, **{name: self.names[name] for name in changing}}
-        into.append(cpp.While(test.expr, body))
+        self.into = body  # a test may need statements, which each iteration begins with
+        test = self.truth(self.evaluate(node.test))
+        endless = test is True and any(isinstance(each, ast.Break) for each in jumps(node.body))
+        if not isinstance(test, v.Number) and not endless:
+            raise DraftError(self.place(node), "a loop that never ends, or never begins, is not translated")
+        if body:
+            body.append(cpp.If(opposite(v.number(test).expr), [cpp.Jump("break")], []))
+        head = v.number(True) if body or endless else test
+        self._turn(node, changing, before, body)
+        into.append(cpp.While(head.expr, body))
+
+    def _turn(
+        self, node: ast.For | ast.While, changing: dict[str, Any], before: dict[str, Any], body: list[cpp.Stmt]
+    ) -> None:
+        """One iteration, and the names after the loop."""
+        self.turns.append(changing)
+        if self.statements(node.body, body) is None:
+            self._assign_changed(changing, body, node)
+        self.turns.pop()
+        remedy = "assign it before the loop"
+        made = {name: v.Unknown(f"{name} is assigned in a loop only", remedy) for name in assigned_names([node])}
+        self.names = {**made, **before, **changing}
+
+    def jump(self, node: ast.Break | ast.Continue, into: list[cpp.Stmt]) -> Jumped:
+        self._assign_changed(self.turns[-1], into, node)
+        into.append(cpp.Jump("break" if isinstance(node, ast.Break) else "continue"))
+        return Jumped(None)
 
     # --------------------------------------------------------------------------------------------- variables
 
@@ -108,10 +185,11 @@ class HostLoops(HostBranches):
             if isinstance(value, (bool, int, float)):
                 value = v.number(value)
             if not isinstance(value, (v.Number, v.Tensor)) or (isinstance(value, v.Tensor) and not value.present):
-                raise DraftError(
-                    self.place(body[0]), f"{name}, which the loop assigns, is no tensor and no number", "use two names"
-                )
-            if not self._is_changing(value.expr):
+                if not isinstance(value, v.Unknown):
+                    problem = f"{name}, which the loop assigns, is no tensor and no number"
+                    self.names[name] = v.Unknown(problem, "use two names")
+                continue
+            if not self._is_changing(value.expr) or self._used_elsewhere(name, value.expr):
                 own = self._made_changing(name, value, into)
                 if isinstance(value, v.Tensor):
                     value = dataclasses.replace(
@@ -120,6 +198,9 @@ class HostLoops(HostBranches):
                 else:
                     value = v.Number(own, value.type)
             self.names[name] = found[name] = value
+        tensors = [each for each in found.values() if isinstance(each, v.Tensor)]
+        for each in tensors:  # any of these may come in its place
+            each.strided = any(x.strided for x in tensors if x.dimensions == each.dimensions)
         return found
 
     def _exchanged(self, assigned: set[str]) -> dict[str, v.Memory]:
@@ -140,8 +221,7 @@ class HostLoops(HostBranches):
         kind = "Tensor" if isinstance(value, v.Tensor) else v.NUMBERS[value.type]
         text = getattr(value.expr, "text", "")
         declared = next((each for each in into if isinstance(each, cpp.Declare) and each.names == [text]), None)
-        others = [other for key, other in self.names.items() if key != name and _mentions(other, text)]
-        if declared is not None and not others:
+        if declared is not None and not self._used_elsewhere(name, value.expr):
             declared.type = kind
             own = cpp.Name(text, type=value.expr.type)
         else:
@@ -149,6 +229,12 @@ class HostLoops(HostBranches):
             into.append(cpp.Declare(kind, [own.text], value.expr))
         self.changing.add(own.text)
         return own
+
+    def _used_elsewhere(self, name: str, expr: cpp.Expr) -> bool:
+        """Whether other names, here or in a function that called this one, use this C++ variable."""
+        text = getattr(expr, "text", "")
+        here = [value for key, value in self.names.items() if key != name]
+        return any(_mentions(each, text) for each in (*here, *(x for names in self.callers for x in names.values())))
 
     def _assign_changed(self, changing: dict[str, Any], body: list[cpp.Stmt], node: ast.stmt) -> None:
         """Assign the variables at the end of an iteration."""
@@ -190,11 +276,18 @@ class HostLoops(HostBranches):
         self.assign(node.target, self.binary(op, old, self.evaluate(node.value), node), into)
 
 
-def _refuse(place: Place, node: ast.For | ast.While, *kinds: type[ast.stmt]) -> None:
-    found = next((each for each in ast.walk(node) if isinstance(each, kinds)), None)
-    if found is not None or node.orelse:
-        word = "else" if found is None else type(found).__name__.lower()
-        raise DraftError(place, f"a loop with {word} is not translated in a launch function", "write it without")
+def _indices(body: Sequence[ast.stmt]) -> set[str]:
+    """The names that are read in brackets."""
+    return read_names(each.slice for node in body for each in ast.walk(node) if isinstance(each, ast.Subscript))
+
+
+def _refuse(place: Place, node: ast.For | ast.While) -> None:
+    if any(isinstance(each, ast.Return) for each in ast.walk(node)):
+        remedy = "assign the result, and break"
+        raise DraftError(place, "a loop with return is not translated in a launch function", remedy)
+    if node.orelse:
+        remedy = "set a variable before break"
+        raise DraftError(place, "a loop with else is not translated in a launch function", remedy)
 
 
 def _exchanges(tensor: v.Tensor) -> set[v.Exchange]:

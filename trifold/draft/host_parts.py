@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -45,18 +46,19 @@ class HostParts(HostExpressions):
                     return self.dimensions_of(base)
                 case "T" if base.dimensions == 2:
                     return self.transposed(base)
+                case "T":
+                    problem = "the transpose of a tensor that is not known to be a matrix"
+                    raise DraftError(self.place(node), problem, "check x.dim() == 2, or write x.mT")
+                case "mT":
+                    return self.transposed(base, -2, -1)
                 case "itemsize":
                     return self.element_size(base)
             return v.Method(base, name)
         if isinstance(base, v.DtypeOf):
             if name == "itemsize" and base.tensor is not None:
                 return self.element_size(base.tensor)
-            if name == "is_floating_point" and base.dtypes is not None:
-                known = tuple(each.is_floating_point for each in base.dtypes)
-                if len(set(known)) == 1:
-                    return known[0]
-                scalar = self.scalar(base, node)
-                return v.Number(call("trifold::is_floating_point", scalar), v.BOOL, of_dtype=known)
+            if name == "is_floating_point":
+                return self.is_floating(base, node)
         if isinstance(base, (v.Text, v.Shape, str)):
             return v.Method(base, name)
         if isinstance(base, v.Number) and name == "bit_length":
@@ -66,6 +68,12 @@ class HostParts(HostExpressions):
         if isinstance(base, (v.Number, v.DtypeOf)):
             raise DraftError(self.place(node), f".{name} of this is not translated")
         return getattr(base, name)
+
+    def is_floating(self, dtype: v.DtypeOf, node: ast.AST) -> Any:
+        known = None if dtype.dtypes is None else tuple(each.is_floating_point for each in dtype.dtypes)
+        if known is not None and len(set(known)) == 1:
+            return known[0]
+        return v.Number(call("trifold::is_floating_point", self.scalar(dtype, node)), v.BOOL, of_dtype=known)
 
     def dimensions_of(self, tensor: v.Tensor) -> Any:
         if tensor.dimensions is not None:
@@ -115,6 +123,8 @@ class HostParts(HostExpressions):
             remedy = "write launch(kernel, grid, *arguments, block=threads)"
             raise DraftError(self.place(node), "a kernel is launched with brackets", remedy)
         at = self.evaluate(index)
+        if isinstance(base, v.Listed):
+            return self.numbers_of(base.tensor, (at,), node)[0]
         if isinstance(at, v.Number) and isinstance(base, dict) and at.type == v.INT:
             return self.entry(base, at, node)
         if isinstance(at, v.Text) and isinstance(base, dict):
@@ -153,17 +163,36 @@ class HostParts(HostExpressions):
 
     def part_of(self, base: v.Tensor, index: ast.expr, node: ast.AST) -> v.Tensor:
         if isinstance(index, ast.Slice) and index.step is None:
-            start = v.number(0 if index.lower is None else self.evaluate(index.lower))
-            stop = self.size(base, 0) if index.upper is None else v.number(self.evaluate(index.upper))
+            start = v.number(0) if index.lower is None else self._end(base, self.evaluate(index.lower))
+            stop = self.size(base, 0) if index.upper is None else self._end(base, self.evaluate(index.upper))
             expr = call("trifold::slice", base.expr, start.expr, stop.expr)
-            return v.Tensor(expr, base.dtypes, base.dimensions, memory=base.memory)
-        at = self.evaluate(index) if not isinstance(index, ast.Slice) else None
-        if isinstance(at, int):
-            count = None if base.dimensions is None else base.dimensions - 1
-            zero = cpp.Literal("0", 0)
-            expr = call("torch::stable::select", base.expr, zero, v.number(at).expr)
-            return v.Tensor(expr, base.dtypes, count, memory=base.memory)
-        raise DraftError(self.place(node), "this part of a tensor is not translated in a launch function")
+            return v.Tensor(expr, base.dtypes, base.dimensions, strided=base.strided, memory=base.memory)
+        parts = index.elts if isinstance(index, ast.Tuple) else [index]
+        at: list[Any] = [None if isinstance(each, ast.Slice) else self.evaluate(each) for each in parts]
+        if all(isinstance(each, (int, v.Number)) and v.number(each).type == v.INT for each in at):
+            for each in at:
+                base = self.selected(base, 0, each)
+            return base
+        problem = "this part of a tensor is not translated in a launch function"
+        raise DraftError(self.place(node), problem, "write x[start:stop], x[i, j] or x.select(dimension, i)")
+
+    def _end(self, tensor: v.Tensor, given: Any) -> v.Number:
+        """The start or stop of a slice; a known negative one counts from the end."""
+        if isinstance(given, v.Number) or given >= 0:
+            return v.number(given)
+        place = v.number(self.binary(operator.sub, self.size(tensor, 0), -int(given), ast.Constant(None)))
+        least = cpp.CallTo("std::max<int64_t>", (place.expr, v.number(0).expr), type=v.INT, interval=v.SIZE)
+        return v.Number(least, v.INT, v.SIZE)
+
+    def numbers_of(self, x: v.Tensor, places: Iterable[Any], node: ast.AST, *, all_of: bool = False) -> list[v.Number]:
+        """The numbers at these places of a row, at this point: later launches may change them."""
+        raise NotImplementedError
+
+    def selected(self, tensor: v.Tensor, dimension: int, index: int | v.Number) -> v.Tensor:
+        count = None if tensor.dimensions is None else tensor.dimensions - 1
+        expr = call("torch::stable::select", tensor.expr, v.number(dimension).expr, v.number(index).expr)
+        strided = dimension != 0 or tensor.strided
+        return v.Tensor(expr, tensor.dtypes, count, strided=strided, memory=tensor.memory)
 
     def product(self, shape: Any, node: ast.AST) -> Any:
         parts = shape.parts if isinstance(shape, v.Shape) else shape

@@ -78,7 +78,8 @@ def new_like(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], 
         raise DraftError(host.place(node), "this empty_like is not translated", "use x.new_empty(...)")
     made = call("trifold::elementwise_output", x.expr)
     if dtype is None:
-        return v.Tensor(made, x.dtypes, x.dimensions, dense=True, strided=True, memory=v.allocated())
+        strided = x.strided or not x.dense  # else it is contiguous, as x is
+        return v.Tensor(made, x.dtypes, x.dimensions, dense=True, strided=strided, memory=v.allocated())
     if not x.dense:
         raise DraftError(host.place(node), "empty_like of another dtype is not translated", "use x.new_empty(...)")
     own = text_of(x.expr)
@@ -124,7 +125,8 @@ def _clone(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], no
     if keywords:
         raise DraftError(host.place(node), "a clone in another layout is not translated", "leave the argument out")
     expr = call("torch::stable::clone", x.expr)
-    return v.Tensor(expr, x.dtypes, x.dimensions, dense=True, strided=True, memory=v.allocated())
+    strided = x.strided or not x.dense
+    return v.Tensor(expr, x.dtypes, x.dimensions, dense=True, strided=strided, memory=v.allocated())
 
 
 def _view(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
@@ -152,10 +154,87 @@ def _size_of(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], 
 
 
 def _transposed(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    ends = arguments or (0, 1)
-    if not all(isinstance(each, int) for each in ends) or keywords:
-        raise DraftError(host.place(node), "a transpose of unknown dimensions is not translated")
-    return host.transposed(x, *ends)
+    return host.transposed(x, *_dimensions(host, arguments, keywords, node))
+
+
+def _turned(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    """x.t(), which is x itself for a row."""
+    return host.attribute(x, "T", node) if x.dimensions != 1 else x
+
+
+def _permuted(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    return _in_order(host, x, _dimensions(host, sizes_given(arguments), keywords, node), node)
+
+
+def _moved(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    source, target = _dimensions(host, arguments, keywords, node)
+    if x.dimensions is None:
+        raise DraftError(host.place(node), "the number of dimensions is not known while drafting", "check x.dim()")
+    order = [each for each in range(x.dimensions) if each != source % x.dimensions]
+    order.insert(target % x.dimensions, source % x.dimensions)
+    return _in_order(host, x, tuple(order), node)
+
+
+def _dimensions(host: Host, given: Any, keywords: dict[str, Any], node: ast.Call) -> tuple[int, ...]:
+    if keywords or not all(isinstance(each, int) for each in given):
+        problem = "which dimensions these are is not known while drafting"
+        raise DraftError(host.place(node), problem, "write numbers: x.permute(1, 0, 2)")
+    return tuple(given)
+
+
+def _in_order(host: Host, x: v.Tensor, order: tuple[int, ...], node: ast.Call) -> v.Tensor:
+    """A tensor's dimensions in this order, by exchanges of two."""
+    count = len(order)
+    host.require_dimensions(x, count)
+    wanted = [each % count for each in order]
+    if x.dimensions != count or sorted(wanted) != list(range(count)):
+        problem = f"{order} is no order of the dimensions of this tensor, as far as is known while drafting"
+        raise DraftError(host.place(node), problem, "check x.dim()")
+    now = list(range(count))
+    for place, each in enumerate(wanted):
+        other = now.index(each)
+        if other != place:
+            x = host.transposed(x, place, other)
+            now[place], now[other] = now[other], now[place]
+    return x
+
+
+def _unsqueezed(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    (dimension,) = _dimensions(host, arguments, keywords, node)
+    expr = call("torch::stable::unsqueeze", x.expr, v.number(dimension).expr)
+    count = None if x.dimensions is None else x.dimensions + 1
+    return v.Tensor(expr, x.dtypes, count, strided=True, memory=x.memory)
+
+
+def _selected(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    dimension, index = arguments
+    return host.selected(x, dimension, index)
+
+
+def _converted(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    """x.to(dtype): x itself if it has that dtype."""
+    given = [*arguments, *keywords.values()]
+    if len(given) != 1 or set(keywords) - {"dtype"} or not isinstance(given[0], (torch.dtype, v.DtypeOf)):
+        raise DraftError(host.place(node), "this .to(...) is not translated", "write x.to(dtype)")
+    expr = call("torch::stable::to", x.expr, host.scalar(given[0], node))
+    made = of_dtype(host, expr, given[0], x.dimensions)
+    memory = None if x.memory is None else x.memory | v.allocated()
+    return dataclasses.replace(made, dense=x.dense, strided=x.strided, memory=memory)
+
+
+def _to(dtype: torch.dtype) -> Callable[..., v.Tensor]:
+    return lambda host, x, arguments, keywords, node: _converted(host, x, (dtype,), {}, node)
+
+
+def _copied(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    """``y.copy_(x)``, of a tensor that the launch function made."""
+    _refuse_arguments(host, x, node)
+    if keywords or len(arguments) != 1 or not isinstance(arguments[0], v.Tensor):
+        raise DraftError(host.place(node), "this copy_ is not translated", "write y.copy_(x)")
+    own = host.fresh("target")
+    host.into.append(cpp.Declare("Tensor", [own], x.expr))
+    host.into.append(cpp.Run(call("torch::stable::copy_", cpp.Name(own), arguments[0].expr)))
+    return x
 
 
 def _flattened(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
@@ -172,13 +251,17 @@ def _changed(function: str) -> Callable[..., v.Tensor]:
     """``y.zero_()`` or ``y.fill_(number)``, of a tensor that the launch function made."""
 
     def write(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-        if v.overlap(x.memory, v.ARGUMENTS):
-            remedy = "launch a kernel that gets output(...) of it"
-            raise DraftError(host.place(node), "an argument of the op is changed in place", remedy)
+        _refuse_arguments(host, x, node)
         host.into.append(cpp.Run(call(function, x.expr, *(v.number(each).expr for each in arguments))))
         return x
 
     return write
+
+
+def _refuse_arguments(host: Host, x: v.Tensor, node: ast.Call) -> None:
+    if v.overlap(x.memory, v.ARGUMENTS):
+        remedy = "launch a kernel that gets output(...) of it"
+        raise DraftError(host.place(node), "an argument of the op is changed in place", remedy)
 
 
 METHODS: dict[str, Callable[[Host, v.Tensor, Any, dict[str, Any], ast.Call], Any]] = {
@@ -193,8 +276,21 @@ METHODS: dict[str, Callable[[Host, v.Tensor, Any, dict[str, Any], ast.Call], Any
     "size": _size_of,
     "ndimension": _dim,
     "nelement": _numel,
-    "t": _transposed,
-    "transpose": _transposed,
+    "t": _turned,
+    **dict.fromkeys(("transpose", "swapaxes", "swapdims"), _transposed),
+    "permute": _permuted,
+    **dict.fromkeys(("movedim", "moveaxis"), _moved),
+    "unsqueeze": _unsqueezed,
+    "select": _selected,
+    "to": _converted,
+    "type_as": lambda host, x, arguments, keywords, node: _converted(
+        host, x, (host.attribute(arguments[0], "dtype", node),), {}, node
+    ),
+    **{name: _to(getattr(torch, name)) for name in ("float", "double", "half", "bfloat16", "int", "long", "bool")},
+    "copy_": _copied,
+    "item": lambda host, x, arguments, keywords, node: host.number_of(x, node),
+    "tolist": lambda host, x, arguments, keywords, node: v.Listed(x),
+    "is_floating_point": lambda host, x, arguments, keywords, node: host.is_floating(v.DtypeOf(x.dtypes, x), node),
     "flatten": _flattened,
     "ravel": _flattened,
     "detach": lambda host, x, arguments, keywords, node: x,

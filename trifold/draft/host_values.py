@@ -215,6 +215,21 @@ class Method:
 
 
 @dataclass(frozen=True)
+class Listed:
+    """``x.tolist()``, of which an element is read at once."""
+
+    tensor: Tensor
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """What a name has where it cannot be read: why, and what to write instead."""
+
+    problem: str
+    remedy: str
+
+
+@dataclass(frozen=True)
 class Local:
     """A function defined within another one."""
 

@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from trifold.draft.tree import assigned_names, read_names
 
 
-def what_results_need(body: Sequence[ast.stmt], needed: set[str]) -> list[ast.stmt]:
-    """The statements of a body on which its results, and variables needed after it, depend."""
+def what_results_need(body: Sequence[ast.stmt], needed: set[str], *, jumps: bool = True) -> list[ast.stmt]:
+    """The statements of a body on which its results, and variables needed after it, depend.
+
+    ``jumps``: break and continue are kept, with the conditions of them.
+    """
     kept: list[ast.stmt] = []
     for node in reversed(body):
         match node:
@@ -22,7 +25,7 @@ def what_results_need(body: Sequence[ast.stmt], needed: set[str]) -> list[ast.st
                     kept.append(node)
                     needed |= read_names([node])
             case ast.If(test=test):
-                inner, other = (what_results_need(part, needed) for part in (node.body, node.orelse))
+                inner, other = (what_results_need(part, needed, jumps=jumps) for part in (node.body, node.orelse))
                 if inner or other:
                     kept.append(ast.If(test, inner or [ast.Pass()], other))
                     needed |= read_names([test])
@@ -30,8 +33,17 @@ def what_results_need(body: Sequence[ast.stmt], needed: set[str]) -> list[ast.st
                 needed |= read_names([node])
                 kept.append(node)
             case ast.For() | ast.While() if assigned_names(node.body) & needed:
-                kept.append(_loop_of_needed(node, needed))
-                needed |= read_names([kept[-1]])
+                after = set(needed)
+                loop = _loop_of_needed(node, needed, jumps=jumps)
+                if reads_numbers(loop) and _only_exchanges(_loop_of_needed(node, set(after), jumps=False)):
+                    # A tensor's values end it, which a fake has none of; but what it exchanges is of one kind.
+                    needed.clear()
+                    needed |= after
+                    continue
+                kept.append(loop)
+                needed |= read_names([loop])
+            case ast.Break() | ast.Continue() if jumps:
+                kept.append(node)
             case ast.FunctionDef(name=name) if name in needed:
                 needed |= read_names([node])
                 kept.append(node)
@@ -40,11 +52,31 @@ def what_results_need(body: Sequence[ast.stmt], needed: set[str]) -> list[ast.st
     return kept[::-1]
 
 
-def _loop_of_needed(node: ast.For | ast.While, needed: set[str]) -> ast.For | ast.While:
+def reads_numbers(node: ast.AST) -> bool:
+    """Whether this reads numbers from tensors."""
+    calls = [each.func for each in ast.walk(node) if isinstance(each, ast.Call)]
+    return any(isinstance(each, ast.Attribute) and each.attr in ("item", "tolist") for each in calls)
+
+
+def _only_exchanges(loop: ast.For | ast.While) -> bool:
+    """Whether each statement of a loop is like ``a, b = b, a``."""
+    for node in loop.body:
+        match node:
+            case ast.Pass():
+                continue
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                names = [[each.id for each in part if isinstance(each, ast.Name)] for part in (targets, values)]
+                if len(names[0]) == len(targets) and sorted(names[0]) == sorted(names[1]):
+                    continue
+        return False
+    return True
+
+
+def _loop_of_needed(node: ast.For | ast.While, needed: set[str], *, jumps: bool) -> ast.For | ast.While:
     """A loop reduced to statements on which something after it, or a later iteration, depends."""
     while True:
         before = set(needed)
-        body = what_results_need(node.body, needed) or [ast.Pass()]
+        body = what_results_need(node.body, needed, jumps=jumps) or [ast.Pass()]
         if needed == before:
             break
     if isinstance(node, ast.While):

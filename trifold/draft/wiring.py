@@ -25,7 +25,7 @@ import torch
 import trifold.port
 import trifold.prototype
 from trifold.draft.binding import launch_functions
-from trifold.draft.needed import what_results_need, without_equal_returns
+from trifold.draft.needed import reads_numbers, what_results_need, without_equal_returns
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import function_tree, without_none
 from trifold.draft.tree import assigned_names, read_names
@@ -198,6 +198,12 @@ class _Names:
             raise DraftError(launch.place(launch.tree), f"{launch.name} has a result, and no return")
         body = without_equal_returns(what_results_need(launch.tree.body, set()))
         body = what_results_need(body, set())  # without statements that only the removed conditions used
+        if any(reads_numbers(each) for each in body):
+            raise DraftError(
+                launch.place(launch.tree),
+                f"the sizes of {launch.name}'s results depend on numbers that are read from a tensor",
+                "allocate what is enough for all of them, or write ports/*.py",
+            )
         expression = self._one_expression(body)
         if expression is not None:
             self._provide(launch, read_names([expression]) - set(launch.parameters))
