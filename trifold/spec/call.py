@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trifold.build.paths import PATHS
 from trifold.spec.case import AliasCase, AnyCase, IndexCase, TensorCase
 
 # Where an argument is: its position, or its keyword; then, in a list of tensors, its position there.
@@ -100,7 +99,7 @@ class Call:
         *,
         gradients: Sequence[Path] = (),
         schedule: int | None = None,
-        gpu_paths: bool = False,
+        environment: Mapping[str, str] | None = None,
     ) -> str:
         """A program that makes the call and prints its result, the reference's, and where they differ.
 
@@ -108,7 +107,7 @@ class Call:
             gradients: those of the arguments at these places, too.
             schedule: the seed of the one in which a check of the emulated device found something: the program runs
                 with checks, and says how if it cannot do so by itself.
-            gpu_paths: the port on the CPU launches the kernels that a GPU would.
+            environment: variables that the program sets first.
         """
         chosen = "" if implementation == "port" else f', implementation="{implementation}", device="{device}"'
         if schedule is not None and implementation == "port":
@@ -151,8 +150,8 @@ class Call:
         if inputs:
             asked = f"[{', '.join(inputs)}], seed={self.seed}"
             lines.append(f"trifold.show(trifold.gradients(result, {asked}), trifold.gradients(expected, {asked}))")
-        if gpu_paths:
-            lines[:0] = ["import os", f'os.environ["{PATHS}"] = "gpu"']
+        if environment:
+            lines[:0] = ["import os", *(f'os.environ["{name}"] = "{value}"' for name, value in environment.items())]
         if schedule is not None and implementation == "prototype":
             lines.insert(0, f"# python -m trifold.simulator --seed {schedule} THIS_FILE.py")
         return "\n".join(lines)

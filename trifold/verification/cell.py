@@ -14,7 +14,7 @@ from hypothesis.errors import FlakyFailure
 from hypothesis.strategies import SearchStrategy
 from torch import Tensor
 
-from trifold.build.paths import gpu_paths
+from trifold.build.paths import PATHS, gpu_paths
 from trifold.cells import ImplementationKind
 from trifold.findings import KernelFault
 from trifold.spec import Call, Limits, Result, Spec
@@ -371,7 +371,7 @@ class Cell(CallSource):
             self.kind,
             gradients=self.gradient_paths(call) if check != _WITHOUT_GRADIENTS else (),
             schedule=error.findings[0].seed if error.findings and self.device == "cpu" else None,
-            gpu_paths=port_on_cpu and (check == GPU_PATHS or gpu_paths()),
+            environment={PATHS: "gpu"} if port_on_cpu and (check == GPU_PATHS or gpu_paths()) else None,
         )
 
 
