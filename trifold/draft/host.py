@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
-import re
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,8 +24,6 @@ from trifold.draft.host_values import NUMBERS
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import function_tree, without_none
 from trifold.draft.variables import KEYWORDS
-
-_ITEMS = re.compile(r"\w+\.items\(\)")
 
 
 @dataclass
@@ -237,7 +234,10 @@ class Host(HostLoops):
                 return True
             case ast.Return():
                 return self.depth > 0
-            case ast.Assign(value=items) | ast.For(iter=items) if _ITEMS.fullmatch(ast.unparse(items)):
+            case (
+                ast.Assign(value=ast.Call(ast.Attribute(ast.Name(), "items"), [], []))
+                | ast.For(iter=ast.Call(ast.Attribute(ast.Name(), "items"), [], []))
+            ):
                 return True  # of tensors that are passed by name to a function that checks them
             case ast.Expr(value=ast.Call(func=ast.Name() as name)):
                 function = self.evaluate(name)

@@ -115,12 +115,10 @@ def findings_on_gpu(cell: Cell) -> str:
             _start(one)
             _run(cell, one, calls)
         acceptances = _acceptances(cell)
-        for one in watched:
-            _require_none(cell, one, acceptances)
+        found = [finding for one in watched for finding in _only_accepted(cell, one, acceptances)]
         for one in watched:
             remarks += _judge(sanitizer, one)
-        found = [finding for one in watched for finding in _parse(one.text, one.tool).findings]
-        remarks += list_accepted(cell, accepted(found, acceptances))
+        remarks += list_accepted(cell, found)
     missed = {name for one in watched for name in one.missed}
     remarks += [f"not launched: {', '.join(sorted(missed))}"] if missed else []
     return "; ".join(dict.fromkeys(remarks))
@@ -191,17 +189,22 @@ def _size(log: Path) -> int:
     return log.stat().st_size if log.exists() else 0
 
 
-def _require_none(cell: Cell, one: _Watched, acceptances: Collection[Acceptance]) -> None:
-    """Raises ``CheckFailed`` for findings in a kernel of the op, with the first call that has one."""
+def _only_accepted(cell: Cell, one: _Watched, acceptances: Collection[Acceptance]) -> list[Finding]:
+    """The findings in kernels of the op, all of which the user accepts. Raises ``CheckFailed`` for others, with the
+    first call that has one."""
 
-    def mistakes(report: ToolReport) -> list[Finding]:
-        return [finding for finding in accepted(_of_op(report), acceptances) if not finding.accepted]
+    def judged(report: ToolReport) -> list[Finding]:
+        return accepted(_of_op(report), acceptances)
+
+    def until(made: _Made) -> ToolReport:
+        return _parse(one.text[: made.log_bytes], one.tool)
 
     report = _parse(one.text, one.tool)
-    found = mistakes(report)
+    every = judged(report)
+    found = [finding for finding in every if not finding.accepted]
     if not found:
-        return
-    at = next((made for made in one.made if mistakes(_parse(one.text[: made.log_bytes], one.tool))), None)
+        return every
+    at = next((made for made in one.made if not all(finding.accepted for finding in judged(until(made)))), None)
     if at is not None:
         memory = list(at.names(cell))
         found = [replace(finding, message=_with_names(finding.message, memory)) for finding in found]
