@@ -25,10 +25,14 @@ LARGE = [_call(257, dtype, seed) for seed, dtype in enumerate(DTYPES)]
 OTHERS = [_call(257, torch.float32, factor=2.0), _call(258, torch.float32)]
 
 
-def _calls(kind: ImplementationKind) -> list[Call]:
+def _cell(kind: ImplementationKind, edges: list[Call], examples: int = 1) -> Cell:
     remote = Remote(kind, OpFiles("op", *(Path("op.py"),) * 5), cast(Any, None), ("op",), differentiable=False)
-    spec = Spec(calls=lambda limits: st.just(SMALL[0]), smooth=[], edges=[*LARGE, *SMALL, *OTHERS])
-    cell = Cell(spec, remote, "cpu", torch.clone, Search(1), Limits(4000), lambda sample: None)
+    spec = Spec(calls=lambda limits: st.just(SMALL[0]), smooth=[], edges=edges)
+    return Cell(spec, remote, "cpu", torch.clone, Search(examples), Limits(4000), lambda sample: None)
+
+
+def _calls(kind: ImplementationKind) -> list[Call]:
+    cell = _cell(kind, [*LARGE, *SMALL, *OTHERS])
     return [call for _, call in cell.fixed_calls_of_one_dtype()]
 
 
@@ -43,3 +47,10 @@ def test_in_the_simulator_large_calls_that_differ_in_their_dtypes_alone_are_one(
 @pytest.mark.parametrize("call", LARGE, ids=lambda call: str(call.dtype))
 def test_a_port_has_kernels_for_each_dtype(call: Call) -> None:
     assert call in _calls("port")
+
+
+def test_edges_too_large_for_the_simulator_are_native_calls_of_one_dtype_each() -> None:
+    large = [_call(4001, dtype) for dtype in DTYPES]
+    edges = [Call((3.0,)), SMALL[0], *large, _call(100_001, torch.float32)]
+    assert _cell("prototype", edges, examples=48).native_edges() == [_call(4001, torch.float32)]
+    assert _cell("port", edges, examples=48).native_edges() == []

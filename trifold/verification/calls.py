@@ -41,7 +41,8 @@ _LONG = 18  # from 2^18 elements on, the shape of a call decides whether it take
 _WARP = 32
 _MOST_WARPS = 7  # full warps, at most, in a call that tests a tail
 _NATIVE_ROWS = range(1025, 4097)
-_NATIVE_EDGE = 100_000  # elements of a tensor: edges of more are for GPUs
+# Of calls on a CPU: where kernels are interpreted, and where they are compiled.
+IN_SIMULATOR, COMPILED = Limits(elements=20_000), Limits(elements=100_000)
 # Each of these kinds of calls has its own range of salts, so that they are drawn independently.
 _SMALL_SALT, _TAIL_SALT, _NATIVE_SALT, _ROWS_SALT, _PEAK_SALT = 2000, 5000, 6000, 7000, 8000
 
@@ -209,7 +210,8 @@ class CallSource(ABC):
             return []
         chosen: dict[str, Call] = {}
         for call in self.spec.edges:
-            if self.limits.elements < max(math.prod(case.shape) for _, case in call.cases()) <= _NATIVE_EDGE:
+            largest = max((math.prod(case.shape) for _, case in call.cases()), default=0)
+            if self.limits.elements < largest <= COMPILED.elements:
                 key = repr(_in_float32(call))
                 if key not in chosen or call.dtype == torch.float32:
                     chosen[key] = call

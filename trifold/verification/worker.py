@@ -32,10 +32,10 @@ from trifold.errors import TrifoldError, WorkspaceError
 from trifold.isolation import guard, nursery
 from trifold.isolation.device_memory import give_back_what_is_kept, gpu_is_lost, let_autograd_finish, wait_asleep
 from trifold.isolation.source import REFERENCE, reference_alone
-from trifold.spec import Limits, Property, Spec
+from trifold.spec import Property, Spec
 from trifold.spec.load import load_spec
 from trifold.verification import gcov, integrity
-from trifold.verification.calls import Search
+from trifold.verification.calls import COMPILED, IN_SIMULATOR, Search
 from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks import CHECKS, Check
 from trifold.verification.examples import default_examples
@@ -46,8 +46,6 @@ from trifold.verification.remote_errors import OpDied
 from trifold.verification.remote_process import Process, Start
 from trifold.verification.report import BUILD, OTHER_CHECKS, PROPERTY, Failure, OutcomeName, Row
 from trifold.workspace import OpFiles, Workspace, import_file
-
-_IN_SIMULATOR, _COMPILED = Limits(elements=20_000), Limits(elements=100_000)
 
 _MEMORY_S = 60.0  # seconds to wait for memory of the GPU that other cells use
 _DEATHS = 3  # deaths of the op's process after which the other checks are given up
@@ -297,7 +295,7 @@ def _cell(
     if job.coverage is not None and loaded["library"] is not None:
         gcov.keep_notes(Path(loaded["library"]), Path(job.coverage))
     simulated = (name.implementation, name.device) == ("prototype", "cpu")
-    limits = _IN_SIMULATOR if simulated else _COMPILED
+    limits = IN_SIMULATOR if simulated else COMPILED
     examples = default_examples(f"{name.implementation} {name.device}") if job.examples is None else job.examples
     search = Search(examples, job.seed)
     operators, differentiable = tuple(loaded["operators"]), bool(loaded["differentiable"])
