@@ -4,8 +4,9 @@
 
 namespace {
 
-using trifold::Cut, trifold::GroupChoice, trifold::NormPair, trifold::NormPairWithEdges, trifold::NormTeam,
-    trifold::NormTeamWithEdges, trifold::Rows, trifold::Stream, trifold::Team, trifold::Teams, trifold::Tensor;
+using trifold::Cut, trifold::GroupChoice, trifold::NormPair, trifold::NormPairWithEdges, trifold::NormRows,
+    trifold::NormTeam, trifold::NormTeamWithEdges, trifold::Rows, trifold::Stream, trifold::Team, trifold::Teams,
+    trifold::Tensor;
 using Numbers = std::optional<Tensor>;  // one for each column, or 1
 
 constexpr const char* name = "rms_norm";
@@ -19,7 +20,7 @@ struct Choices {
   using Groups = trifold::Groups<GroupChoice<1, 8, 1, 20>, GroupChoice<1, 8, 2, 10>, GroupChoice<1, 2, 4, 12>>;
   using Part = NormTeam<Team::part, 4, 128, 7, early>;
   using Block = NormTeamWithEdges<Team::block, 4, 128, 8, late>;
-  using Short = Teams<Part, Block>;
+  using Short = Teams<NormRows<Team::part, 8, 1, 128, 8>, NormRows<Team::part, 4, 2, 128, 8>, Part, Block>;
   using ShortRagged = Teams<Part, NormTeam<Team::warp, 4, 128, 7, early>, Block>;
   using Long =
       Teams<NormPair<4, 256, 4, 16>, NormTeam<Team::block, 8, 256, 3, late>, NormTeam<Team::cluster, 8, 512, 2, late>>;
@@ -30,9 +31,11 @@ struct Choices {
 template <>
 struct Choices<float> {
   using Groups = trifold::Groups<GroupChoice<1, 8, 1, 24>, GroupChoice<2, 4, 1, 28>, GroupChoice<2, 4, 2, 14>>;
-  using Short = Teams<NormTeam<Team::warp, 2, 128, 12, early>, NormTeamWithEdges<Team::block, 2, 128, 12, early>,
-                      NormTeamWithEdges<Team::block, 2, 512, 4, early>>;
-  using ShortRagged = Short;
+  using Warp = NormTeam<Team::warp, 2, 128, 12, early>;
+  using Block = NormTeamWithEdges<Team::block, 2, 128, 12, early>;
+  using LargerBlock = NormTeamWithEdges<Team::block, 2, 512, 4, early>;
+  using Short = Teams<NormRows<Team::part, 8, 1, 128, 8>, NormRows<Team::part, 4, 2, 128, 8>, Warp, Block, LargerBlock>;
+  using ShortRagged = Teams<Warp, Block, LargerBlock>;
   using Long = Teams<NormTeam<Team::cluster, 4, 512, 3, early>>;
   using Ragged =
       Teams<NormPairWithEdges<6, 160, 4, 8>, NormPairWithEdges<8, 256, 2, 16>,

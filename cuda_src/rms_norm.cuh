@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   if (place.template done<Choice::team>(rows)) return;
   const trifold::RowsOfTeam<R> own(place.row, rows, apart);
   const trifold::Pack<T*, R> out = own.in(y, columns);
-  const trifold::RowCut<T, cut> at(place, out.value[0], place.template columns<Choice::team>(rows, columns));
+  const trifold::RowCut<T, cut> at(place, out.value[0], own.template columns<Choice::team>(columns));
   trifold::RowPart<T, cut, V> part[R];
 #pragma unroll
   for (int j = 0; j < R; ++j) part[j].load(x, own.row[j], rows, x_stride, at, T(0.0f));
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   for (int j = 0; j < R; ++j)
     make.value[j] = {trifold::close_rsqrt<T>(squares.value[j] / trifold::Count(columns) + eps)};
   trifold::write_rows<Choice>(part, out, at, make, weights);
-  if (place.thread == 0 && place.row < rows)
+  if (place.thread == 0 && !own.none)
 #pragma unroll
     for (int j = 0; j < R; ++j) rstd[own.row[j]] = make.value[j].rstd;  // trifold: allow race of writes, all the same
 }

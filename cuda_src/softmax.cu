@@ -19,10 +19,12 @@ struct Choices {
 };
 template <>
 struct Choices<float> {
-  using Forward = Teams<TeamChoice<Team::warp, 2, 128, 8>, TeamWithEdges<Team::block, 2, 512, 4>,
-                        TeamWithEdges<Team::block, 8, 512, 2>, TeamWithEdges<Team::cluster, 8, 512, 2>>;
-  using Backward = Teams<TeamChoice<Team::warp, 2, 128, 6>, TeamWithEdges<Team::block, 2, 512, 3>,
-                         TeamWithEdges<Team::block, 8, 512, 1>, TeamWithEdges<Team::cluster, 4, 512, 2>>;
+  using Forward =
+      Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::part, 8, 128, 5>, TeamWithEdges<Team::block, 2, 512, 4>,
+            TeamWithEdges<Team::block, 8, 512, 2>, TeamWithEdges<Team::cluster, 8, 512, 2>>;
+  using Backward =
+      Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::part, 8, 128, 5>, TeamWithEdges<Team::block, 2, 512, 3>,
+            TeamWithEdges<Team::block, 8, 512, 1>, TeamWithEdges<Team::cluster, 4, 512, 2>>;
 };
 // In the backward pass, whole float32 rows of at least this length stream: in registers they fit one block per
 // multiprocessor, and memory idles while that waits (92% of the copy rate, not 97%). A build with one choice of each

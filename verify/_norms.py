@@ -28,6 +28,12 @@ _UNLIKE = (2, 5000)
 # Lengths between those of other ops' rows, which kernels hold in groups in other ways.
 _BETWEEN = (96, 512)
 
+# Rows so narrow that a team holds several of them, and just enough: of each number of 16-byte vectors that has its own
+# choice, first those that begin at 16-byte boundaries.
+_NARROW_HALVES = ((9, 64), (5, 128), (66, 53), (34, 101), (18, 203), (34, 401))
+_NARROW_FLOATS = ((9, 32), (5, 64), (34, 23), (18, 53), (10, 101), (18, 203))
+_NARROW = {torch.float16: _NARROW_HALVES, torch.bfloat16: _NARROW_HALVES, torch.float32: _NARROW_FLOATS}
+
 # Rows are read in the same way in all dtypes.
 _IN_EVERY_LAYOUT = (torch.float32, torch.bfloat16)
 
@@ -61,9 +67,12 @@ def norm_edges(parameters: int) -> tuple[Call, ...]:
     many = tuple(Call((TensorCase((MANY_ROWS, 3), dtype),)) for dtype in DTYPES)
     unlike = tuple(Call((TensorCase(_UNLIKE, dtype, "offset"),)) for dtype in DTYPES if dtype != torch.float64)
     between = tuple(Call((TensorCase((3, n), dtype),)) for n in _BETWEEN for dtype in DTYPES if dtype != torch.float64)
+    narrow = tuple(Call((TensorCase(shape, dtype),)) for dtype, shapes in _NARROW.items() for shape in shapes)
     empty = tuple(Call((TensorCase(shape),)) for shape in ((3, 0), (0, 3)))
     without = tuple(Call((*call.args, *[None] * parameters)) for call in some[:3])
-    with_parameters = [_with_parameters(call, parameters) for call in (*some, *many, *unlike, *between, *empty)]
+    with_parameters = [
+        _with_parameters(call, parameters) for call in (*some, *many, *unlike, *between, *narrow, *empty)
+    ]
     # Rows of a warp, of a block, and enough rows for blocks to share them, with only one parameter.
     alone = [Call((TensorCase(shape, dtype),)) for shape in ((3, 33), (3, 1025)) for dtype in _IN_EVERY_LAYOUT]
     alone.append(Call((TensorCase((MANY_ROWS, 3), torch.float16),)))
@@ -230,11 +239,12 @@ def norm_many_rows(parameters: Sequence[str], eager: Callable[..., Tensor]) -> P
 # mostly enough rows for several per team. The last ones begin off a 16-byte boundary.
 Places = tuple[tuple[tuple[int, int], Layout], ...]
 _ONE_PASS: Places = (
-    *(((9003, columns), "contiguous") for columns in (96, 99, 200, 400, 1000, 501, 999)),
+    *(((9003, columns), "contiguous") for columns in (24, 64, 96, 128, 200, 400, 1000, 1640)),
+    *(((9003, columns), "contiguous") for columns in (23, 53, 99, 171, 301, 501, 999, 1501)),
     ((17_500, 640), "contiguous"),
     *(((600, columns), "contiguous") for columns in (4096, 3001, 8192, 7001, 16_384, 12_289, 15_001, 20_000, 20_001)),
     *(((100, columns), "contiguous") for columns in (40_000, 65_536, 65_537, 100_001, 200_000, 199_999)),
-    *(((3, columns), "contiguous") for columns in (20_001, 250_000, 250_001)),
+    *(((3, columns), "contiguous") for columns in (24, 33, 20_001, 250_000, 250_001)),
     ((40, 9), "offset"),
 )
 

@@ -45,12 +45,15 @@ _SAMPLES: tuple[tuple[str, tuple[int, ...], Fill, str], ...] = (
 # of a block, of clusters, and the longest. Forward, they are processed in groups, two per team of clusters, or as
 # streams. Whole ones first.
 _HALVES = (
-    *((250, 64), (60, 512), (72, 584), (20, 2048), (9, 4104), (3, 16_392)),
+    *((250, 64), (60, 512), (72, 584), (20, 1640), (20, 2056), (9, 4104), (3, 16_392)),
     # For (9, 5700) tensor cores compute the sums, since its threads have slightly too many pieces.
-    *((300, 100), (70, 901), (20, 2049), (9, 5700), (9, 10_004), (1, 16_401)),
+    *((70, 53), (300, 100), (70, 401), (70, 901), (20, 1501), (20, 2049), (9, 5700), (9, 10_004), (1, 16_401)),
 )
 # More of the longest whole rows than teams begin with.
-_FLOATS = ((300, 100), (9, 2052), (9, 4100), (7, 16_388), (70, 102), (9, 2050), (9, 4102), (1, 16_401))
+_FLOATS = (
+    *((9, 32), (300, 100), (9, 1640), (9, 2052), (9, 4100), (7, 16_388)),
+    *((70, 23), (70, 102), (70, 203), (9, 1501), (9, 2050), (9, 4102), (1, 16_401)),
+)
 # Rows, and parameters, whose alignment differs from the result's.
 _NOT_IN_ONE_PASS = Call(
     (

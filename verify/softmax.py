@@ -29,8 +29,9 @@ _LONG_FILLS: tuple[tuple[torch.dtype, Fill], ...] = ((torch.float16, "wide"), (t
 
 # Columns that no block holds, in whole rows, and in rows that do not begin at 16-byte boundaries.
 _CLUSTERS, _HALF_TYPES = (16_392, 16_401), (torch.float16, torch.bfloat16)
-# And the longest: whole ones stream, more of them than teams begin with; for the others backward has a separate choice.
-_FLOAT_CLUSTERS = ((2, 4100), (2, 4101), (4, 65_540), (1, 131_081))
+# Narrow rows, held by part of a warp; and the longest: whole ones stream, more of them than teams begin with; for the
+# others backward has a separate choice.
+_FLOATS = ((5, 64), (5, 65), (5, 200), (5, 201), (2, 4100), (2, 4101), (4, 65_540), (1, 131_081))
 
 
 def eager(x: Tensor) -> Tensor:
@@ -144,10 +145,10 @@ spec = Spec(
         Sample(f"long {dtype}".replace("torch.", ""), Call((TensorCase((1, 70_001), dtype, fill=fill),)), _LONG)
         for dtype, fill in _LONG_FILLS
     ],
-    edges=row_edges(1),
+    edges=row_edges(1, columns=(1, 33, 201, 256, 1024, 1025)),  # 201: of several vectors for each of eight lanes
     gpu_edges=[
         *(Call((TensorCase((2, n), dtype),)) for n, dtype in zip(_CLUSTERS, _HALF_TYPES, strict=True)),
-        *(Call((TensorCase(shape, torch.float32),)) for shape in _FLOAT_CLUSTERS),
+        *(Call((TensorCase(shape, torch.float32),)) for shape in _FLOATS),
     ],
     bad_calls=elementwise_bad_calls("x"),
     properties=[

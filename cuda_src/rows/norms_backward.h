@@ -37,13 +37,15 @@ template <int bytes, bool centred>
 struct BackwardChoices {
   using Larger = BackwardShape<RowStreamShape<2, 7, 7, 256, 1, 3>, false>;
   using Block = BackwardShape<RowStreamShape<2, 4, 4, 256, 1, 3>, false>;
-  using Short = Shapes<ShapeChoice<BackwardShape<RowStreamShape<2, 2, 2, 16, 32, 3>, false>, 1>>;
+  using TwoWarps = BackwardShape<RowStreamShape<2, 4, 4, 64, 4, 3>, false>;
+  using Short = Shapes<ShapeChoice<BackwardShape<RowStreamShape<2, 2, 2, 16, 32, 3>, false>, 1>,
+                       ShapeChoice<BackwardShape<RowStreamShape<2, 2, 2, 32, 16, 3>, false>, 1>>;
   using WholeBlocks =
-      Shapes<ShapeChoice<BackwardShape<RowStreamShape<2, 4, 4, 32, 8, 4>, false, true>, 1>,
+      Shapes<ShapeChoice<BackwardShape<RowStreamShape<2, 4, 4, 32, 8, 4>, false, true>, 1>, ShapeChoice<TwoWarps, 1>,
              ShapeChoice<BackwardShape<RowStreamShape<2, 2, 2, 256, 2, 3>, true>, 1>, ShapeChoice<Block, 1>,
              ShapeChoice<BackwardShape<RowStreamShape<2, 2, 2, 256, 1, 3, 2>, !centred>, 4>>;
   using EdgedBlocks =
-      Shapes<ShapeChoice<BackwardShape<RowStreamShape<2, 4, 4, 32, 8, 3>, false>, 1>,
+      Shapes<ShapeChoice<BackwardShape<RowStreamShape<2, 4, 4, 32, 8, 3>, false>, 1>, ShapeChoice<TwoWarps, 1>,
              ShapeChoice<BackwardShape<RowStreamShape<2, 4, 4, 128, 2, 3>, false>, 1>, ShapeChoice<Block, 1>,
              ShapeChoice<BackwardShape<RowStreamShape<2, 2, 2, 416, 1, 4>, false>, 2>>;
   using Longest =
@@ -57,7 +59,9 @@ struct BackwardChoices<sizeof(float), centred> {
   using Larger = BackwardShape<RowStreamShape<2, 7, 7, 256, 1, 3>, false>;
   using Block = BackwardShape<RowStreamShape<2, 4, 4, 256, 1, 4>, false>;
   using Warps = Shapes<ShapeChoice<BackwardShape<RowStreamShape<2, 2, 2, 32, 16, 3>, false>, 1>,
-                       ShapeChoice<BackwardShape<RowStreamShape<2, 8, 8, 32, 8, 2>, false>, 1>>;
+                       ShapeChoice<BackwardShape<RowStreamShape<2, 4, 4, 32, 8, 3>, false>, 1>,
+                       ShapeChoice<BackwardShape<RowStreamShape<2, 8, 8, 32, 8, 2>, false>, 1>,
+                       ShapeChoice<BackwardShape<RowStreamShape<2, 4, 4, 128, 4, 3>, false>, 1>>;
   using WholeBlocks = Shapes<ShapeChoice<BackwardShape<RowStreamShape<2, 2, 2, 512, 1, 5>, true>, 1>>;
   using LongestShape = BackwardShape<RowStreamShape<2, 16, 2, 256, 1, 13>, false>;
   using Longest = Shapes<ShapeChoice<LongestShape, one_of_each_mode ? 2 : 8>, ShapeChoice<LongestShape, 16>>;
@@ -181,8 +185,10 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
         !streams_aligned(grad.data<T>(), grad.stride, x.columns))
       return false;
     const bool has_edges = x.columns % size != 0 || (weight != nullptr && elements_to_boundary(weight) != 0);
-    const auto found = has_edges ? plan_stream(edged, stream, x.count, x.columns, size, true)
-                                 : plan_stream(whole, stream, x.count, x.columns, size, false);
+    auto found = has_edges ? plan_stream(edged, stream, x.count, x.columns, size, true)
+                           : plan_stream(whole, stream, x.count, x.columns, size, false);
+    // Too few clusters are resident for rows of the same offset: several times as many, one after the other.
+    if (!found && has_edges) found = plan_stream(edged, stream, x.count, x.columns, size, true, true);
     if (!found) return false;
     const NormBackward<T> norm{.grad = grad.data<T>(),
                                .grad_stride = grad.stride,

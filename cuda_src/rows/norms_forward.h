@@ -20,11 +20,11 @@ struct GroupModes {
   using of = Mode<(Choice::warps > 1)>;
 };
 
-// The code of a norm's kernel of teams depends on the kind of team, on edges, on teams that share a cluster, on sums by
-// tensor cores, and on when the parameters are read: at once, or in chunks.
+// The code of a norm's kernel of teams depends on the kind of team, on edges, on several rows a team, on teams that
+// share a cluster, on sums by tensor cores, and on when the parameters are read: at once, or in chunks.
 struct NormTeamModes {
   template <class Choice>
-  using of = Mode<Choice::team, Choice::edges, Choice::mates, Choice::by_tensor, Choice::early,
+  using of = Mode<Choice::team, Choice::edges, (Choice::rows > 1), Choice::mates, Choice::by_tensor, Choice::early,
                   Choice::chunk == Choice::pieces>;
 };
 

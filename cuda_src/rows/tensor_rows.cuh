@@ -41,7 +41,7 @@ class TensorRows {
   // The rows of team number `team`, as in RowsOfTeam.
   __device__ __forceinline__ TensorRows(int64_t team, const T* x, int64_t stride, T* y, int64_t rows, int columns,
                                         int apart)
-      : first_(first_of_team<R>(team, rows, apart)),
+      : first_(std::min(first_of_team<R>(team, apart), rows - 1)),
         apart_(apart),
         rows_(static_cast<int>(std::min(rows - first_, int64_t{R} * apart))),
         columns_(columns),

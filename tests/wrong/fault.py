@@ -76,33 +76,21 @@ def _only(op: str, edits: tuple[Edit, ...], calls: Sequence[Call], root: Path) -
     """A workspace in ``root`` that contains the edited op, whose spec has these calls as samples and no edges, and
     which draws and compiles only their dtypes."""
     workspace = edited_copy(op, (*edits, *few_dtypes.of_dtypes(few_dtypes.dtypes_of(calls))), root)
-    _append_samples(workspace, op, calls)
+    with workspace.files(op).spec.open("a", encoding="utf-8") as spec:
+        spec.write(few_dtypes.only(calls))
     return workspace
 
 
-def _append_samples(workspace: Workspace, op: str, calls: Sequence[Call]) -> None:
-    with workspace.files(op).spec.open("a", encoding="utf-8") as spec:
-        spec.write(few_dtypes.only(calls))
-
-
-def right_op(op: str, faults: Iterable[Fault], root: Path) -> Workspace:
-    """A workspace in ``root`` that contains the unchanged op, with the calls of its faults as samples."""
-    calls = {repr(call): call for planted in faults if planted.op == op for call in planted.calls}
+def right_op(op: str, row: str, faults: Iterable[Fault], root: Path) -> Workspace:
+    """A workspace in ``root`` that contains the unchanged op, with the calls of those of its faults that ``row`` must
+    reject as samples."""
+    calls = {repr(call): call for one in faults if (one.op, one.row) == (op, row) for call in one.calls}
     return _only(op, (), tuple(calls.values()), root)
 
 
-def right_outcomes(op: str, faults: Sequence[Fault], root: Path) -> dict[str, Outcome]:
-    """The outcome of the unchanged op in each row that must reject some of these faults of it, on the calls of those
-    faults. The op is built once, in ``root``."""
-    workspace = right_op(op, faults, root)
-    said = {}
-    for row in sorted({planted.row for planted in faults if planted.op == op}):
-        calls = {
-            repr(call): call for planted in faults if (planted.op, planted.row) == (op, row) for call in planted.calls
-        }
-        _append_samples(workspace, op, tuple(calls.values()))
-        said[row] = outcome(op, row, workspace)
-    return said
+def rows_of(op: str, faults: Iterable[Fault]) -> list[str]:
+    """The rows that must reject faults of the op."""
+    return sorted({planted.row for planted in faults if planted.op == op})
 
 
 def fault(

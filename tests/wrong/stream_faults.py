@@ -30,7 +30,7 @@ _BLOCKS, _BLOCKS_WITH_TWO_SUMS = _norm(1320, 4096), _norm(1320, 4096, parameters
 # Fewer columns than the block's threads can hold; and unaligned rows.
 _NOT_FULL, _ODD = _norm(300, 4000), _norm(600, 4001)
 # A row per warp, which loads the mean and rstd of many rows at once.
-_WARPS = _norm(2048, 512, torch.float16)
+_WARPS = _norm(2048, 1024, torch.float16)
 # A row per warp, with copies by each lane.
 _LANES = _norm(1500, 1000)
 
@@ -213,7 +213,7 @@ PARTS = (
         "backward",
         "bounds",
         _WARPS,
-        small=_norm(64, 264, torch.float16),
+        small=_norm(64, 520, torch.float16),
     ),
     fault(
         "sums are stored where other teams still read rows",

@@ -30,7 +30,7 @@ import torch
 from benchmarks.records import ROOT, sources
 from tests.quick_gxx import quick_gxx
 from tests.wrong import on_the_cpu
-from tests.wrong.fault import Outcome, outcome, right_outcomes, there_are
+from tests.wrong.fault import Outcome, outcome, right_op, rows_of, there_are
 from tests.wrong.faults import FAULTS
 from tests.wrong.few_kernels import launched_by
 from trifold.machine.environment import environment
@@ -65,7 +65,7 @@ def of_right(op: str) -> dict[str, Any]:
     """The line of an unchanged op, on the calls of each row's faults: no row may reject it."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="trifold-right-") as folder:
-        said = right_outcomes(op, FAULTS, Path(folder))
+        said = {row: outcome(op, row, right_op(op, row, FAULTS, Path(folder) / row)) for row in rows_of(op, FAULTS)}
     rejecting = [row for row, one in said.items() if one.verdict in ("rejected", "broken")]
     return {
         "entry": f"{op} as it is",
