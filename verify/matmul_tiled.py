@@ -129,6 +129,20 @@ def _whole_numbers(function: Callable[..., Tensor], device: str) -> None:
                     assert torch.equal(got, expected.to(dtype)), f"({m}, {k}) by ({k}, {n}) in {dtype} is not exact"
 
 
+def _many_steps(function: Callable[..., Tensor], device: str) -> None:
+    """A longer inner dimension than in drawn calls, whose work is limited: forward, and in turn for each gradient."""
+    generator = torch.Generator().manual_seed(2)
+    for dtype in (torch.float32, torch.bfloat16):
+        for m, k, n in ((2, 8200, 3), (2, 3, 8200), (8200, 2, 3)):
+            numbers = [torch.randint(-1, 2, shape, generator=generator) for shape in ((m, k), (k, n), (m, n))]
+            a, b, grad = numbers
+            x, y = (one.to(device, dtype).requires_grad_() for one in (a, b))
+            got = function(x, y)
+            grads = torch.autograd.grad(got, (x, y), grad.to(device, dtype))
+            for one, expected in zip((got, *grads), (a @ b, grad @ b.t(), a.t() @ grad), strict=True):
+                assert torch.equal(one.detach().cpu(), expected.to(dtype)), f"({m}, {k}) by ({k}, {n}) in {dtype}"
+
+
 def _large(function: Callable[..., Tensor], device: str) -> None:
     """More than 2³¹ elements in `a` and in the result, and K of 2²⁵ in backward: both ends of each."""
     count, side, end = 2**25 + 3, 64, 2
@@ -241,6 +255,7 @@ spec = Spec(
     ],
     properties=[
         Property("whole numbers", _whole_numbers, "each product is added once, in its place"),
+        Property("many steps", _many_steps, "each product is added, however many", implementations=("port",)),
         large(_large, gpu_memory=40 * 2**30),
     ],
     # Values that are rounded to the result's type are the result; those that may cancel are rounded to the type of the

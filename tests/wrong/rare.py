@@ -352,4 +352,21 @@ MATRICES = (
     ),
 )
 
-RARE = (*BINS, *MATRICES, *SLICES, *OFFSETS, *STRIDES, *SIZES, *_LAST_COLUMNS, *ALIASES)
+STEPS = (
+    Wrong(
+        name="more than 4,096 steps of the inner dimension are left out",
+        why="the work of a drawn call is limited, and so was its inner dimension",
+        op="matmul_tiled",
+        edits=edits(
+            "header",
+            (
+                "const int k_left = static_cast<int>(min(inner - first_k",
+                "const int k_left = static_cast<int>(min(min(inner, int64_t{4096}) - first_k",
+            ),
+        ),
+        row="property: many steps",
+        implementation="port",
+        message="(2, 8200) by (8200, 3)",
+    ),
+)
+RARE = (*BINS, *MATRICES, *STEPS, *SLICES, *OFFSETS, *STRIDES, *SIZES, *_LAST_COLUMNS, *ALIASES)

@@ -38,13 +38,14 @@ _SMALL_CALLS = 3
 _ABOVE_A_BLOCK = 11  # 2^11 elements are more than a block has threads
 _LONG_CHOICES = 16  # drawn calls from which one of few rows is chosen
 _LONG = 18  # from 2^18 elements on, the shape of a call decides whether it takes milliseconds or seconds
+_LENGTHS, _MOST_LENGTHS = 24, 6  # drawn calls, of which those with long dimensions are chosen; the most of them
 _WARP = 32
 _MOST_WARPS = 7  # full warps, at most, in a call that tests a tail
 _NATIVE_ROWS = range(1025, 4097)
 # Of calls on a CPU: where kernels are interpreted, and where they are compiled.
 IN_SIMULATOR, COMPILED = Limits(elements=20_000), Limits(elements=100_000)
 # Each of these kinds of calls has its own range of salts, so that they are drawn independently.
-_SMALL_SALT, _TAIL_SALT, _NATIVE_SALT, _ROWS_SALT, _PEAK_SALT = 2000, 5000, 6000, 7000, 8000
+_SMALL_SALT, _TAIL_SALT, _NATIVE_SALT, _ROWS_SALT, _PEAK_SALT, _LENGTH_SALT = 2000, 5000, 6000, 7000, 8000, 9000
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,27 @@ class CallSource(ABC):
             limits = Limits(elements=2 ** (power + 1) - 1, fewest=2**power)
             calls = self.drawn_calls(limits, choices, salt=power)
             yield min(calls, key=lambda call: (call.dtype == torch.float64, rows_of(call)))
+
+    def calls_of_length(self) -> list[Call]:
+        """Of some drawn calls, for each dimension of each tensor that in which it is longest.
+
+        In a call of many elements one dimension is long, and which one is decided by chance: the inner dimension of
+        matrices, say, may never be.
+        """
+        if self.search.examples < _SWEPT_FROM:
+            return []
+        power = 12 if self.simulated else 14
+        limits = Limits(elements=2 ** (power + 1) - 1, fewest=2**power)
+        longest: dict[tuple[object, int], tuple[tuple[bool, bool, int], Call]] = {}
+        for call in self.drawn_calls(limits, _LENGTHS, salt=_LENGTH_SALT):
+            shows_all = not any(case.fill in ("zero", "special") for _, case in call.floating())
+            for path, case in call.cases():
+                for place, size in enumerate(reversed(case.shape)):
+                    rank = shows_all, call.dtype != torch.float64, size  # most ops are slowest in float64
+                    if size > 1 and rank > longest.get((path, place), ((False, False, 0),))[0]:
+                        longest[path, place] = rank, call
+        ranked = sorted(longest.values(), key=lambda found: found[0], reverse=True)
+        return list({repr(call): call for _, call in ranked}.values())[:_MOST_LENGTHS]
 
     def peaked_calls(self) -> Iterator[Call]:
         """Calls of long rows, which are the last dimension: the largest tensor has one large number in each row, that

@@ -64,6 +64,8 @@ def gradients(cell: Cell) -> str | None:
     )
     for call in cell.swept_calls(below=_SWEPT_SIMULATED if cell.simulated else _SWEPT):
         cell.run_case(test, call)
+    for call in cell.calls_of_length():
+        cell.run_case(functools.partial(require_right, cell), call)
     for call in itertools.islice(_of_nothing(cell), 1):
         cell.run_case(test, call, "no element of one argument")
     gradients_apart(cell)

@@ -41,7 +41,7 @@ def values(cell: Cell) -> str | None:
         cell.calls.append(call)
 
     cell.for_each_call(test)
-    for call in (*cell.swept_calls(), *cell.tail_calls(), *cell.peaked_calls()):
+    for call in (*cell.swept_calls(), *cell.calls_of_length(), *cell.tail_calls(), *cell.peaked_calls()):
         cell.run_case(test, call)
     if (many := _many_rows(cell)) is not None:
         cell.run_case(functools.partial(compare, cell), many, "many rows")
