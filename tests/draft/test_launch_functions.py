@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.draft.launch_statements import OVERLAPS, REFUSED_STATEMENTS, launch_function
 from tests.draft.test_refusals import drafting
 
 BEGIN = """
@@ -330,96 +331,6 @@ def raises_another(x: Tensor) -> Tensor:
 """
 
 
-def _overlapping(op: str, *statements: str) -> str:
-    lines = (f"    {each}\n" for each in ("y = x.new_empty(x.numel())", *statements, "return y"))
-    check = (
-        f'    if x.dtype != torch.float32 or z.dtype != torch.float32:\n        raise RuntimeError("{op}: float32")\n'
-    )
-    return f"\ndef {op}(x: Tensor, z: Tensor, turns: int) -> Tensor:\n{check}{''.join(lines)}"
-
-
-_LAUNCH = "launch(copy_kernel, 1, {}, output({}), 1)"
-_FRESH = _LAUNCH.format("x.reshape(-1)", "y")
-
-#: Statements that are refused, and the words for it.
-LINES = {
-    "returns": ("for _ in range(turns):", "    return y", "a loop with return is not translated"),
-    "otherwise": ("while turns:", "    break", "else:", "    turns = 1", "set a variable before break"),
-    "after": ("for n in range(turns):", "    k = n", "y.fill_(k)", "k is assigned in a loop only"),
-    "counter": ("for n in range(turns):", "    pass", "y.fill_(n)", "assign it before the loop"),
-    "never": ("while True:", "    turns = 1", "a loop that never ends, or never begins"),
-    "powers": ("y.fill_(2 ** turns)", "write a ** max(b, 0), or float(a) ** b"),
-    "permuted": ("a = x.permute(turns, 0)", "write numbers: x.permute(1, 0, 2)"),
-    "order": ("a = x.permute(0, 0)", "(0, 0) is no order of the dimensions"),
-    "moved": ("a = x.movedim(0, -1)", "check x.dim()"),
-    "transposed": ("a = x.T", "write x.mT"),
-    "copied": ("x.copy_(y)", "an argument of the op is changed in place"),
-    "copied_later": ("y.copy_(x, True)", "write y.copy_(x)"),
-    "converted": ("a = x.to(x.device)", "write x.to(dtype)"),
-    "half": ("turns = int(x.half())", "let it be torch.int32 or torch.float32"),
-    "maybe": ("turns = x[0].item() if turns else 1", "assign it to a variable before"),
-    "flipped": ("a = x.flip(0)", "let a kernel compute it"),
-    "sliced": ("a = x[:, ::2]", "write x[start:stop], x[i, j]"),
-}
-
-#: What is launched, what the kernel does to an element, and its first parameters.
-OVERLAPS = {
-    "fresh": (
-        [_FRESH, _LAUNCH.format("z.reshape(-1)", "y[1:]")],
-        "",
-        "const float* __restrict__ x, float* __restrict__ y",
-    ),
-    "chosen": (
-        ["a = z if turns > 0 else x.new_zeros(1)", _LAUNCH.format("a.reshape(-1)", "y")],
-        "",
-        "const float* __restrict__ x, float* __restrict__ y",
-    ),
-    "in_place": ([_LAUNCH.format("x.reshape(-1)", "z.view(-1)")], "", "const float* x, float* y"),
-    # Each launch of a kernel counts.
-    "once_in_place": ([_FRESH, _LAUNCH.format("x.reshape(-1)", "x.view(-1)")], "", "const float* x, float* y"),
-    "two_parts": ([_LAUNCH.format("y[1:]", "y")], "", "const float* x, float* y"),
-    "exchanged": (
-        ["a = y.clone()", "for _ in range(turns):", f"    {_LAUNCH.format('a', 'y')}", "    a, y = y, a"],
-        "",
-        "const float* __restrict__ x, float* __restrict__ y",
-    ),
-    "taken_over": (
-        ["a = y.clone()", "for _ in range(turns):", f"    {_LAUNCH.format('a', 'y')}", "    a, y = y, y"],
-        "",
-        "const float* x, float* y",
-    ),
-    "exchanged_for_another": (
-        ["a = b = y.clone()", "for _ in range(turns):", "    a, y = y, a", _LAUNCH.format("b", "y")],
-        "",
-        "const float* x, float* y",
-    ),
-    "exchanged_twice": (
-        [
-            *("a, b = y.clone(), y.clone()", "for _ in range(turns):", "    a, y = y, a", "    for _ in range(turns):"),
-            *("        b, y = y, b", f"    {_LAUNCH.format('a', 'y')}"),
-        ],
-        "",
-        "const float* __restrict__ x, float* __restrict__ y",
-    ),
-    # After the first loop, a may be where b was.
-    "exchanged_in_turn": (
-        [
-            *("a, b = y.clone(), y.clone()", "for _ in range(turns):", f"    {_LAUNCH.format('a', 'y')}"),
-            *("    a, y = y, a", "for _ in range(turns):", "    b, y = y, b"),
-        ],
-        "",
-        "const float* x, float* y",
-    ),
-    # Another thread may have written what is read.
-    "read_back": ([_FRESH], "+ y[0]", "const float* __restrict__ x, float* y"),
-    "added": ([_FRESH], "\n        cuda.atomic.add(y, 0, x[i])", "const float* __restrict__ x, float* y"),
-    "exchanged_in_the_kernel": (
-        [_FRESH],
-        "\n        for _ in range(n):\n            x, y = y, x\n            y[i] = x[0]",
-        "float* x, float* y",
-    ),
-}
-
 #: Launch functions, what their kernel does to an element, and lines of the drafts.
 DRAFTED = {
     "by_size": (
@@ -560,7 +471,7 @@ DRAFTED = {
     ),
 }
 DRAFTED |= {
-    op: (_overlapping(op, *statements), change, [f"copy_kernel({first}"])
+    op: (launch_function(op, *statements), change, [f"copy_kernel({first}"])
     for op, (statements, change, first) in OVERLAPS.items()
 }
 
@@ -569,7 +480,7 @@ REFUSED = {
     "unchecked": (UNCHECKED, "which entry of this dict is meant is not known while drafting"),
     "untold": (UNTOLD, "x[0] in a message is not translated"),
     "without_tensors": (WITHOUT_TENSORS, "without_tensors takes no tensor, by whose device torch chooses"),
-    **{op: (_overlapping(op, *statements), words) for op, (*statements, words) in LINES.items()},
+    **{op: (launch_function(op, *statements), words) for op, (*statements, words) in REFUSED_STATEMENTS.items()},
     "of_many": (OF_MANY, "64 combinations of dtypes of a, b"),
     "with_brackets": (WITH_BRACKETS, "write launch(kernel, grid, *arguments, block=threads)"),
     "changes_an_argument": (CHANGES_AN_ARGUMENT, "an argument of the op is changed in place"),

@@ -1,0 +1,93 @@
+"""Statements of launch functions: those that are refused, and those that decide whether pointers may overlap."""
+
+
+def launch_function(op: str, *statements: str) -> str:
+    """The text of launch function ``op``, of two tensors and a number, with these statements."""
+    lines = (f"    {each}\n" for each in ("y = x.new_empty(x.numel())", *statements, "return y"))
+    check = (
+        f'    if x.dtype != torch.float32 or z.dtype != torch.float32:\n        raise RuntimeError("{op}: float32")\n'
+    )
+    return f"\ndef {op}(x: Tensor, z: Tensor, turns: int) -> Tensor:\n{check}{''.join(lines)}"
+
+
+_LAUNCH = "launch(copy_kernel, 1, {}, output({}), 1)"
+_FRESH = _LAUNCH.format("x.reshape(-1)", "y")
+
+#: Statements that are refused, and the words for it.
+REFUSED_STATEMENTS = {
+    "returns": ("for _ in range(turns):", "    return y", "a loop with return is not translated"),
+    "otherwise": ("while turns:", "    break", "else:", "    turns = 1", "set a variable before break"),
+    "after": ("for n in range(turns):", "    k = n", "y.fill_(k)", "k is assigned in a loop only"),
+    "counter": ("for n in range(turns):", "    pass", "y.fill_(n)", "assign it before the loop"),
+    "never": ("while True:", "    turns = 1", "a loop that never ends, or never begins"),
+    "powers": ("y.fill_(2 ** turns)", "write a ** max(b, 0), or float(a) ** b"),
+    "permuted": ("a = x.permute(turns, 0)", "write numbers: x.permute(1, 0, 2)"),
+    "order": ("a = x.permute(0, 0)", "(0, 0) is no order of the dimensions"),
+    "moved": ("a = x.movedim(0, -1)", "check x.dim()"),
+    "transposed": ("a = x.T", "write x.mT"),
+    "copied": ("x.copy_(y)", "an argument of the op is changed in place"),
+    "copied_later": ("y.copy_(x, True)", "write y.copy_(x)"),
+    "converted": ("a = x.to(x.device)", "write x.to(dtype)"),
+    "half": ("turns = int(x.half())", "let it be torch.int32 or torch.float32"),
+    "maybe": ("turns = x[0].item() if turns else 1", "assign it to a variable before"),
+    "flipped": ("a = x.flip(0)", "let a kernel compute it"),
+    "sliced": ("a = x[:, ::2]", "write x[start:stop], x[i, j]"),
+}
+
+#: What is launched, what the kernel does to an element, and its first parameters.
+OVERLAPS = {
+    "fresh": (
+        [_FRESH, _LAUNCH.format("z.reshape(-1)", "y[1:]")],
+        "",
+        "const float* __restrict__ x, float* __restrict__ y",
+    ),
+    "chosen": (
+        ["a = z if turns > 0 else x.new_zeros(1)", _LAUNCH.format("a.reshape(-1)", "y")],
+        "",
+        "const float* __restrict__ x, float* __restrict__ y",
+    ),
+    "in_place": ([_LAUNCH.format("x.reshape(-1)", "z.view(-1)")], "", "const float* x, float* y"),
+    # Each launch of a kernel counts.
+    "once_in_place": ([_FRESH, _LAUNCH.format("x.reshape(-1)", "x.view(-1)")], "", "const float* x, float* y"),
+    "two_parts": ([_LAUNCH.format("y[1:]", "y")], "", "const float* x, float* y"),
+    "exchanged": (
+        ["a = y.clone()", "for _ in range(turns):", f"    {_LAUNCH.format('a', 'y')}", "    a, y = y, a"],
+        "",
+        "const float* __restrict__ x, float* __restrict__ y",
+    ),
+    "taken_over": (
+        ["a = y.clone()", "for _ in range(turns):", f"    {_LAUNCH.format('a', 'y')}", "    a, y = y, y"],
+        "",
+        "const float* x, float* y",
+    ),
+    "exchanged_for_another": (
+        ["a = b = y.clone()", "for _ in range(turns):", "    a, y = y, a", _LAUNCH.format("b", "y")],
+        "",
+        "const float* x, float* y",
+    ),
+    "exchanged_twice": (
+        [
+            *("a, b = y.clone(), y.clone()", "for _ in range(turns):", "    a, y = y, a", "    for _ in range(turns):"),
+            *("        b, y = y, b", f"    {_LAUNCH.format('a', 'y')}"),
+        ],
+        "",
+        "const float* __restrict__ x, float* __restrict__ y",
+    ),
+    # After the first loop, a may be where b was.
+    "exchanged_in_turn": (
+        [
+            *("a, b = y.clone(), y.clone()", "for _ in range(turns):", f"    {_LAUNCH.format('a', 'y')}"),
+            *("    a, y = y, a", "for _ in range(turns):", "    b, y = y, b"),
+        ],
+        "",
+        "const float* x, float* y",
+    ),
+    # Another thread may have written what is read.
+    "read_back": ([_FRESH], "+ y[0]", "const float* __restrict__ x, float* y"),
+    "added": ([_FRESH], "\n        cuda.atomic.add(y, 0, x[i])", "const float* __restrict__ x, float* y"),
+    "exchanged_in_the_kernel": (
+        [_FRESH],
+        "\n        for _ in range(n):\n            x, y = y, x\n            y[i] = x[0]",
+        "float* x, float* y",
+    ),
+}
