@@ -184,8 +184,7 @@ class CallSource(ABC):
             # Ops on rows may launch a block for each row, of float64 in particular, which takes seconds for many rows;
             # call_of_rows has calls of many rows.
             choices = 4 if power >= _LONG else 1
-            limits = Limits(elements=2 ** (power + 1) - 1, fewest=2**power)
-            calls = self.drawn_calls(limits, choices, salt=power)
+            calls = self.drawn_calls(_of_power(power), choices, salt=power)
             yield min(calls, key=lambda call: (call.dtype == torch.float64, rows_of(call)))
 
     def calls_of_length(self) -> list[Call]:
@@ -196,18 +195,18 @@ class CallSource(ABC):
         """
         if self.search.examples < _SWEPT_FROM:
             return []
-        power = 12 if self.simulated else 14
-        limits = Limits(elements=2 ** (power + 1) - 1, fewest=2**power)
-        longest: dict[tuple[object, int], tuple[tuple[bool, bool, int], Call]] = {}
-        for call in self.drawn_calls(limits, _LENGTHS, salt=_LENGTH_SALT):
+        found = []
+        for call in self.drawn_calls(_of_power(12 if self.simulated else 14), _LENGTHS, salt=_LENGTH_SALT):
             shows_all = not any(case.fill in ("zero", "special") for _, case in call.floating())
             for path, case in call.cases():
                 for place, size in enumerate(reversed(case.shape)):
                     rank = shows_all, call.dtype != torch.float64, size  # most ops are slowest in float64
-                    if size > 1 and rank > longest.get((path, place), ((False, False, 0),))[0]:
-                        longest[path, place] = rank, call
-        ranked = sorted(longest.values(), key=lambda found: found[0], reverse=True)
-        return list({repr(call): call for _, call in ranked}.values())[:_MOST_LENGTHS]
+                    if size > 1:
+                        found.append((rank, (path, place), call))
+        longest: dict[object, Call] = {}
+        for _, dimension, call in sorted(found, key=lambda entry: entry[0], reverse=True):
+            longest.setdefault(dimension, call)
+        return list({repr(call): call for call in longest.values()}.values())[:_MOST_LENGTHS]
 
     def peaked_calls(self) -> Iterator[Call]:
         """Calls of long rows, which are the last dimension: the largest tensor has one large number in each row, that
@@ -218,8 +217,7 @@ class CallSource(ABC):
         if self.search.examples < _SWEPT_FROM:
             return
         for power in (12,) if self.simulated else (16, 17):
-            limits = Limits(elements=2 ** (power + 1) - 1, fewest=2**power)
-            calls = self.drawn_calls(limits, _LONG_CHOICES, salt=_PEAK_SALT + power)
+            calls = self.drawn_calls(_of_power(power), _LONG_CHOICES, salt=_PEAK_SALT + power)
             if not any(case.fill in _OF_MANY_SIZES for call in calls for _, case in call.floating()):
                 continue  # the op may not take a large number
             yield from _with_peaks(min(calls, key=lambda call: (call.dtype == torch.float64, rows_of(call))))
@@ -282,6 +280,11 @@ class CallSource(ABC):
             with contextlib.suppress(Exception):  # the spec's, or hypothesis's
                 calls = self.drawn_calls(Limits(elements=elements, fewest=elements), 1, salt=_TAIL_SALT + tail)
             yield from calls
+
+
+def _of_power(power: int) -> Limits:
+    """From 2^power elements to fewer than twice as many."""
+    return Limits(elements=2 ** (power + 1) - 1, fewest=2**power)
 
 
 def _with_peaks(call: Call) -> Iterator[Call]:
