@@ -14,6 +14,7 @@ from typing import Any
 import hypothesis
 import torch
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from trifold.build.paths import gpu_paths
@@ -72,7 +73,7 @@ class CallSource(ABC):
     search: Search
     limits: Limits
     _kept: dict[tuple[Limits, int], list[Call]]  # drawn calls, by limits and salt
-    _strategies: dict[Limits, SearchStrategy[Call]]
+    _strategies: dict[Limits, SearchStrategy[tuple[int, Call]]]
 
     @property
     @abstractmethod
@@ -147,8 +148,9 @@ class CallSource(ABC):
         calls = 0
         simplest: Call | None = None
 
-        def draw(call: Call) -> None:
+        def draw(drawn: tuple[int, Call]) -> None:
             nonlocal calls, simplest
+            call = drawn[1]
             calls += 1
             simplest = simplest or call
             if calls > 1:
@@ -167,10 +169,14 @@ class CallSource(ABC):
         if simplest is not None and (salt == 0 or calls == 1):
             test(simplest)
 
-    def _strategy(self, limits: Limits) -> SearchStrategy[Call]:
-        """The spec's strategy, made once: hypothesis validates each new one, which takes as long as drawing from it."""
+    def _strategy(self, limits: Limits) -> SearchStrategy[tuple[int, Call]]:
+        """The spec's strategy, made once: hypothesis validates each new one, which takes as long as drawing from it.
+
+        An integer is drawn before the call. The second example of a search always differs from the simplest one in its
+        first choice: without the integer, the first dtype of a spec that draws a dtype first would never be drawn.
+        """
         if limits not in self._strategies:
-            self._strategies[limits] = self.spec.calls(limits)
+            self._strategies[limits] = st.tuples(st.integers(0, 2**32 - 1), self.spec.calls(limits))
         return self._strategies[limits]
 
     def swept_calls(self, *, below: int | None = None) -> Iterator[Call]:

@@ -127,7 +127,7 @@ class Cell(CallSource):
     launching: tuple[tuple[str, Call], ...] | None = None
     known: dict[str, Any] = field(default_factory=dict)
     _kept: dict[tuple[Limits, int], list[Call]] = field(default_factory=dict)
-    _strategies: dict[Limits, SearchStrategy[Call]] = field(default_factory=dict)
+    _strategies: dict[Limits, SearchStrategy[tuple[int, Call]]] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:

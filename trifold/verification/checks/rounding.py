@@ -8,6 +8,7 @@ for a detour through another half type and for a second rounding.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from trifold.spec import AliasCase, Call, Limits, TensorCase
 from trifold.spec.case import AnyCase
+from trifold.verification.calls import CallSource
 from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import (
     differentiate,
@@ -36,6 +38,7 @@ _SIMULATED = 10_000
 _FEWEST_CALLS = 4  # with and without optional arguments
 _MOST_CALLS = 30  # for an op with few results per call
 _MOST_SIMULATED = 8
+_DRAWN = 32  # calls for each of these: an op may have calls of integers, too
 _HALF_TYPES = (torch.float16, torch.bfloat16)
 _ROUND_OFF = 2.0**-24  # of float32, in which half types are computed
 _LEAST = 2.0**-149  # float32's smallest subnormal number
@@ -112,13 +115,20 @@ def _check(cell: Cell, dtype: torch.dtype, of_call: _Kind, name: str) -> int:
 
 def _calls(cell: Cell, dtype: torch.dtype) -> Iterator[Call]:
     """Draw calls of many normal numbers until there are enough results."""
+    most = _MOST_SIMULATED if cell.simulated else _MOST_CALLS
+    for salt, call in itertools.islice(suitable_calls(cell, most * _DRAWN), most):
+        yield in_dtype_of_spec(cell, call.with_cases(functools.partial(_ordinary, salt)), dtype)
+
+
+def suitable_calls(cell: CallSource, draws: int) -> Iterator[tuple[int, Call]]:
+    """Of so many drawn calls those of floating-point numbers, each with its salt."""
     share = (_SIMULATED if cell.simulated else _RESULTS) // _FEWEST_CALLS
-    for salt in range(_MOST_SIMULATED if cell.simulated else _MOST_CALLS):
+    for salt in range(draws):
         for call in cell.drawn_calls(Limits(elements=share, fewest=share // 2), 1, salt=1000 + salt):
-            if any(isinstance(value, AliasCase) for value in call.args):
-                continue  # autograd adds two gradients, each of which is rounded
-            if call.dtype.is_floating_point:
-                yield in_dtype_of_spec(cell, call.with_cases(functools.partial(_ordinary, salt)), dtype)
+            # Of one tensor given twice, autograd adds two gradients, each of which is rounded.
+            aliased = any(isinstance(value, AliasCase) for value in call.args)
+            if call.dtype.is_floating_point and not aliased:
+                yield salt, call
 
 
 def _ordinary(salt: int, case: AnyCase) -> AnyCase:
