@@ -22,7 +22,7 @@ from typing import IO, Any
 from trifold.cpu.settings import KERNEL_SECONDS
 from trifold.isolation import guard, nursery
 from trifold.isolation.nursery import Forked
-from trifold.verification import threads
+from trifold.verification import bytecode, threads
 from trifold.verification.checks import CHECKS
 from trifold.verification.job import WORKER, Job
 from trifold.verification.outcomes import Absence
@@ -263,7 +263,7 @@ def _end(process: subprocess.Popen[bytes] | Forked, told: _Progress) -> None:
 
 def _environment(job: Job, timeout: float, compiled: str) -> dict[str, str]:
     """The environment of a cell's worker; Numba stores what it compiles for a GPU in the folder ``compiled``."""
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"} | threads.OF_A_WORKER
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"} | threads.OF_A_WORKER | bytecode.environment()
     # A kernel that does not end should report itself before the worker's limit, with its name and thread.
     environment.setdefault(KERNEL_SECONDS, f"{timeout / 2:g}")
     if job.cell.device == "cpu":

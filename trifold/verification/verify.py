@@ -85,7 +85,7 @@ def verify(
         require_tools(implementations)
     import torch
 
-    started = time.monotonic()
+    started, trifold = time.monotonic(), version("trifold")
     if not isinstance(workspace, Workspace):
         workspace = Workspace.find() if workspace is None else Workspace.at(workspace)
     files = workspace.select(ops)
@@ -121,7 +121,7 @@ def verify(
     reports = tuple(_require_unchanged(result, changed[result.op]) for result in reports)
     seconds = time.monotonic() - started
     facts = environment(workspace.root, torch.device(place)) | {"sources": about}
-    report = Report(version("trifold"), torch.__version__, machine.device_name, reports, seconds, facts)
+    report = Report(trifold, torch.__version__, machine.device_name, reports, seconds, facts)
     if complete:
         _require_properties(checks, reports)
     if not coverage:
