@@ -115,7 +115,7 @@ RING = (
         "ring",
         "forward",
         "findings",
-        _norm(1000, 65_544),
+        _norm(150, 65_544),
         small=_norm(24, 32_776),
         at=LANE_COPIES,
     ),
