@@ -160,6 +160,8 @@ def test_unknown_words_are_named(command: Command) -> None:
         verify("add", workspace=GALLERY, examples=0)
     with pytest.raises(ValueError, match="timeout must be positive"):
         verify("add", workspace=GALLERY, timeout=0)
+    with pytest.raises(TypeError, match="ops must be names"):
+        verify(["add"], workspace=GALLERY)  # type: ignore[arg-type]
 
 
 def test_every_check_may_be_named() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import strategies as st
 
-from trifold.spec import Call, Limits, Spec, TensorCase, tensors
+from trifold.spec import FILLS, Call, Limits, Spec, TensorCase, tensors
 from trifold.spec.case import AliasCase
 from trifold.verification.calls import CallSource, Search
 from trifold.verification.checks.rounding import suitable_calls
@@ -19,13 +19,16 @@ THREE = (torch.float32, torch.float64, torch.bfloat16)
 
 
 class Calls(CallSource):
-    """Of a prototype in the simulator, which has the fewest calls."""
+    """Those of a spec, without an op. A prototype in the simulator has the fewest."""
 
-    kind = "prototype"
-
-    def __init__(self, spec: Spec, seed: int) -> None:
+    def __init__(self, spec: Spec, seed: int, kind: str = "prototype") -> None:
+        self._kind = kind
         self.spec, self.device, self.search, self.limits = spec, "cpu", Search(8, seed), Limits()
         self._kept, self._strategies = {}, {}
+
+    @property
+    def kind(self) -> str:
+        return self._kind
 
 
 def drawn_alone(limits: Limits) -> st.SearchStrategy[Call]:
@@ -48,6 +51,29 @@ def test_the_first_of_what_a_spec_draws_first_comes_with_all_sizes() -> None:
     calls = Calls(Spec(calls=drawn_dtype_first), 0).drawn_calls(Limits(elements=8, fewest=1), 100, salt=1)
     drawn = {(call.dtype, call.elements) for call in calls}
     assert all(len({size for of, size in drawn if of == dtype}) >= 6 for dtype in THREE)
+
+
+@st.composite
+def matrices(draw: st.DrawFn, limits: Limits) -> Call:
+    """As long as ``limits`` let them be, with few rows or few columns, of all fills."""
+    few = draw(st.integers(1, 6))
+    shape = draw(st.permutations((few, max(limits.elements // few, 1))))
+    return Call((TensorCase(tuple(shape), torch.float32, fill=draw(st.sampled_from(FILLS))),))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_long_rows_come_at_least_in_pairs(seed: int) -> None:
+    port = Calls(Spec(calls=matrices), seed, kind="port")
+    long = [call.args[0].shape for call in port.swept_calls() if call.elements >= 2**18]
+    assert len(long) == 3 and all(1 < rows <= 6 for rows, _ in long)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_rows_have_several_columns_and_numbers_that_show(seed: int) -> None:
+    call = Calls(Spec(calls=matrices), seed, kind="port").call_of_rows(65_537, 2**19)
+    assert call is not None
+    rows, columns = call.args[0].shape
+    assert rows > 65_536 and columns > 1 and call.args[0].fill not in ("zero", "special")
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -39,6 +39,7 @@ _SMALL_CALLS = 3
 _ABOVE_A_BLOCK = 11  # 2^11 elements are more than a block has threads
 _LONG_CHOICES = 16  # drawn calls from which one of few rows is chosen
 _LONG = 18  # from 2^18 elements on, the shape of a call decides whether it takes milliseconds or seconds
+_SWEEP_CHOICES = 8  # drawn calls from which such a call is chosen
 _LENGTHS, _MOST_LENGTHS = 24, 6  # drawn calls, of which those with long dimensions are chosen; the most of them
 _WARP = 32
 _MOST_WARPS = 7  # full warps, at most, in a call that tests a tail
@@ -189,9 +190,9 @@ class CallSource(ABC):
         for power in range(4, most) if self.search.examples >= _SWEPT_FROM else (_ABOVE_A_BLOCK,):
             # Ops on rows may launch a block for each row, of float64 in particular, which takes seconds for many rows;
             # call_of_rows has calls of many rows.
-            choices = 4 if power >= _LONG else 1
-            calls = self.drawn_calls(_of_power(power), choices, salt=power)
-            yield min(calls, key=lambda call: (call.dtype == torch.float64, rows_of(call)))
+            calls = self.drawn_calls(_of_power(power), _SWEEP_CHOICES if power >= _LONG else 1, salt=20 * power)
+            # Two rows, not one: a matrix of one row or column may be a special case, such as a copy.
+            yield min(calls, key=lambda call: (call.dtype == torch.float64, rows_of(call) < 2, rows_of(call)))
 
     def calls_of_length(self) -> list[Call]:
         """Of some drawn calls, for each dimension of each tensor that in which it is longest.
@@ -203,7 +204,7 @@ class CallSource(ABC):
             return []
         found = []
         for call in self.drawn_calls(_of_power(12 if self.simulated else 14), _LENGTHS, salt=_LENGTH_SALT):
-            shows_all = not any(case.fill in ("zero", "special") for _, case in call.floating())
+            shows_all = _shows_all(call)
             for path, case in call.cases():
                 for place, size in enumerate(reversed(case.shape)):
                     rank = shows_all, call.dtype != torch.float64, size  # most ops are slowest in float64
@@ -270,7 +271,12 @@ class CallSource(ABC):
         with contextlib.suppress(Exception):  # the spec's, or hypothesis's
             drawn = self.drawn_calls(Limits(elements=elements - 1, fewest=elements // 2), 24, salt=_ROWS_SALT)
             enough = [call for call in drawn if rows_of(call) >= least and call.dtype != torch.float64]
-            return min(enough, key=lambda call: (call.dtype != torch.float32, call.elements), default=None)
+
+            def rank(call: Call) -> tuple[bool, bool, bool, int]:
+                one_column = call.elements <= rows_of(call)  # a matrix may then be copied as it is
+                return one_column, not _shows_all(call), call.dtype != torch.float32, call.elements
+
+            return min(enough, key=rank, default=None)
         return None
 
     def tail_calls(self) -> Iterator[Call]:
@@ -324,6 +330,11 @@ def describe(call: Call) -> str:
         return repr(value)
 
     return "; ".join(map(described, (*call.args, *call.kwargs.values())))
+
+
+def _shows_all(call: Call) -> bool:
+    """Whether no floating-point tensor consists of zeros, or has nans, so that each number shows in the result."""
+    return not any(case.fill in ("zero", "special") for _, case in call.floating())
 
 
 def dtypes_of(call: Call) -> set[str]:

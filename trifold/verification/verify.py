@@ -65,6 +65,7 @@ def verify(
 
     Raises:
         WorkspaceError: no workspace, no such op, or a file of it is missing.
+        TypeError: an op is not a name.
         ValueError: an unknown implementation, device or check.
         ToolchainError: coverage was requested, and its tool is not installed.
         Interrupted: by Ctrl-C. It has the report of what ran until then.
@@ -73,6 +74,8 @@ def verify(
     >>> trifold.verify("sigmoid", checks=["errors"], implementations=["port"], devices=["cpu"]).verdict
     'incomplete'
     """
+    if wrong := [op for op in ops if not isinstance(op, str)]:
+        raise TypeError(f"ops must be names, as in verify('add', 'mul'), not {type(wrong[0]).__name__}")
     _require(implementations, "implementations", ("prototype", "port"))
     _require(devices, "devices", ("cpu", "cuda"))
     known = (BUILD, *(check.name for check in CHECKS))

@@ -61,7 +61,7 @@ def values(cell: Cell) -> str | None:
 def _many_rows(cell: Cell) -> Call | None:
     """A call with more rows than a grid has blocks in its second and third dimension, if it takes no more than some
     seconds, estimated from fewer rows: on a CPU, threads that synchronize need a stack each."""
-    many, few = (cell.call_of_rows(least, elements) for least, elements in ((65_536, 2**21), (500, 2**15)))
+    many, few = (cell.call_of_rows(least, elements) for least, elements in ((65_537, 2**21), (500, 2**15)))
     if many is None or few is None:
         return None
     cell.begin(few, "some rows")
