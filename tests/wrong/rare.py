@@ -350,6 +350,38 @@ MATRICES = (
         implementation="prototype",
         message="elements differ",
     ),
+    Wrong(
+        name="columns have numbers of 16 bits",
+        why="no matrix of more than 65,536 columns had two rows, and one of a single row is copied",
+        op="transpose",
+        edits=edits(
+            "header",
+            (
+                "const int64_t column = tile.column + part * tile_lanes + threadIdx.x;",
+                "const int64_t column = (tile.column & 0xffff) + part * tile_lanes + threadIdx.x;",
+            ),
+            (
+                "const int64_t row = tile.row + step + threadIdx.y, column = tile.column + lane;",
+                "const int64_t row = tile.row + step + threadIdx.y, column = (tile.column & 0xffff) + lane;",
+            ),
+        ),
+        row="values",
+        implementation="port",
+        message="elements differ",
+    ),
+    Wrong(
+        name="backward, rows have numbers of 16 bits",
+        why="many rows were tried forward alone",
+        op="softmax",
+        edits=edits(
+            "header",
+            ("const T* grad = grad_y + row * grad_stride;", "const T* grad = grad_y + (row & 0xffff) * grad_stride;"),
+            ("grad.load(grad_y, place.row, rows,", "grad.load(grad_y, place.row & 0xffff, rows,"),
+        ),
+        row="gradients",
+        implementation="port",
+        message="32 of 1048608 elements differ",
+    ),
 )
 
 STEPS = (

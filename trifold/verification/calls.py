@@ -274,7 +274,8 @@ class CallSource(ABC):
 
             def rank(call: Call) -> tuple[bool, bool, bool, int]:
                 one_column = call.elements <= rows_of(call)  # a matrix may then be copied as it is
-                return one_column, not _shows_all(call), call.dtype != torch.float32, call.elements
+                shows = is_ordinary(call) and _shows_all(call)
+                return one_column, not shows, call.dtype != torch.float32, call.elements
 
             return min(enough, key=rank, default=None)
         return None

@@ -23,6 +23,7 @@ from trifold.verification.checks.differentiation import (
     special_upstream_gradient,
     upstream_gradient,
 )
+from trifold.verification.checks.many_rows import with_many_rows
 from trifold.verification.checks.native import as_native_code
 from trifold.verification.checks.sensitivity import ZerosBySize
 from trifold.verification.comparison import same_values
@@ -66,6 +67,7 @@ def gradients(cell: Cell) -> str | None:
         cell.run_case(test, call)
     for call in cell.calls_of_length():
         cell.run_case(functools.partial(require_right, cell), call)
+    with_many_rows(cell, functools.partial(require_right, cell))
     for call in itertools.islice(_of_nothing(cell), 1):
         cell.run_case(test, call, "no element of one argument")
     gradients_apart(cell)

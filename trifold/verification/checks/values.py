@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,9 +12,9 @@ from torch import Tensor
 
 from trifold.spec import AliasCase, Call
 from trifold.spec.call import Path, tensor_at
-from trifold.verification.calls import rows_of
 from trifold.verification.cell import Cell
 from trifold.verification.checks.apart import results_apart
+from trifold.verification.checks.many_rows import with_many_rows
 from trifold.verification.checks.native import as_native_code
 from trifold.verification.checks.undrawn import right_or_refused
 from trifold.verification.comparison import Expected, same_values
@@ -24,7 +23,6 @@ from trifold.verification.results import as_tuple, form_of_whole
 from trifold.verification.tolerance import form_mismatch, overlap, same_bits, share_memory
 
 _AGAIN = 8  # calls that are repeated later
-_PATIENCE = 10.0  # seconds
 _SMALL = 4096  # elements, of calls that are repeated with arguments by keyword
 
 
@@ -43,8 +41,7 @@ def values(cell: Cell) -> str | None:
     cell.for_each_call(test)
     for call in (*cell.swept_calls(), *cell.calls_of_length(), *cell.tail_calls(), *cell.peaked_calls()):
         cell.run_case(test, call)
-    if (many := _many_rows(cell)) is not None:
-        cell.run_case(functools.partial(compare, cell), many, "many rows")
+    with_many_rows(cell, functools.partial(compare, cell))
     # The same calls again, long after the first: a result cached by address, shape or number of the call is stale by
     # then.
     for call in cell.calls[: _AGAIN * 3 : 3]:
@@ -56,20 +53,6 @@ def values(cell: Cell) -> str | None:
     results_apart(cell)
     large = [*cell.native_edges(), cell.native_call()]
     return as_native_code(cell, lambda call: compare(cell, call), filter(None, large))
-
-
-def _many_rows(cell: Cell) -> Call | None:
-    """A call with more rows than a grid has blocks in its second and third dimension, if it takes no more than some
-    seconds, estimated from fewer rows: on a CPU, threads that synchronize need a stack each."""
-    many, few = (cell.call_of_rows(least, elements) for least, elements in ((65_537, 2**21), (500, 2**15)))
-    if many is None or few is None:
-        return None
-    cell.begin(few, "some rows")
-    arguments = few.arguments(cell.device)
-    began = time.perf_counter()
-    cell.invoke(few, arguments)
-    seconds = (time.perf_counter() - began) * rows_of(many) / rows_of(few)
-    return many if seconds < _PATIENCE else None
 
 
 def _require_same(cell: Cell, call: Call, by_keyword: Call) -> None:
