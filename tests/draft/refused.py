@@ -115,6 +115,11 @@ def changes_an_array_as_a_whole(x):
 
 
 @cuda.jit
+def counts_twice(x, counts):
+    x[cuda.atomic.add(counts, 0, 1)] //= 2  # refused: which element this is would be computed twice
+
+
+@cuda.jit
 def slice_backwards(x):
     every = x[::-1]  # refused: a slice whose step is no positive constant
     every[0] = 1
@@ -286,6 +291,7 @@ KERNELS = {
     "outputs_are_not_unpacked": [_ARRAY],
     "length_of_dynamic_shared": [_ARRAY],
     "changes_an_array_as_a_whole": [_ARRAY],
+    "counts_twice": [_ARRAY, int64[::1]],
     "slice_backwards": [_ARRAY],
     "copies_a_slice": [_ARRAY],
     "local_array_of_a_branch": [_ARRAY, int64],

@@ -143,6 +143,84 @@ def in_place(x, y, out):
 
 
 @cuda.jit
+def elements_in_place(x, y, out):
+    i = cuda.grid(1)
+    own = cuda.local.array(6, np.int32)
+    for k in range(6):
+        own[k] = x[i] * 1000003 + k
+    own[0] //= 7
+    own[1] %= -5
+    own[2] **= 3
+    own[3] //= y[i]
+    own[4] %= y[i]
+    own[5] **= y[i] & 3
+    for k in range(6):
+        out[i] += own[k] * (k + 1)
+
+
+@cuda.jit
+def bytes_in_place(x, y, out):
+    i = cuda.grid(1)
+    own = cuda.local.array(8, np.uint8)
+    for k in range(8):
+        own[k] = x[i] * 11 + k + 128
+    own[0] //= 3
+    own[1] %= 100
+    own[2] **= 2
+    own[3] <<= y[i] & 7
+    own[4] >>= 2
+    own[5] &= y[i]
+    own[6] |= 300
+    own[7] ^= own[6]
+    for k in range(8):
+        out[i] = out[i] * 3 + own[k]
+
+
+@cuda.jit
+def wide_words_in_place(x, y, out):
+    i = cuda.grid(1)
+    own = cuda.local.array(5, np.uint64)
+    for k in range(5):
+        own[k] = np.uint64(x[i]) + np.uint64(2**63 + 12345)
+    own[0] //= np.uint64(205)
+    own[1] %= np.uint64(7)
+    own[2] **= np.uint64(2)
+    own[3] //= y[i] & 7
+    own[4] >>= np.uint64(3)
+    for k in range(5):
+        out[i] += own[k] / (k + 1)
+
+
+@cuda.jit
+def floats_in_place(x, y, out):
+    i = cuda.grid(1)
+    own = cuda.local.array(5, np.float32)
+    for k in range(5):
+        own[k] = x[i] + k
+    own[0] //= 0.3
+    own[1] %= 0.7
+    own[2] **= 2
+    own[3] //= y[i]
+    own[4] %= x[31 - i]
+    for k in range(5):
+        out[i] += own[k] * (k + 1)
+
+
+@cuda.jit
+def truths_in_place(x, y, out):
+    i = cuda.grid(1)
+    own = cuda.local.array(4, np.bool_)
+    for k in range(4):
+        own[k] = x[i] > k
+    own[0] &= y[i] > 0
+    own[1] |= y[i] > 2
+    own[2] ^= True
+    own[3] //= 2
+    for k in range(4):
+        out[i] = out[i] * 2 + own[k]
+
+
+@cuda.jit
 def quotient_and_rest(x, y, out):
     i = cuda.grid(1)
     q, r = divmod(y[i], 3)
@@ -328,6 +406,10 @@ _OF_INTEGERS = (
     larger_of_wide_words,
     functions_of_numpy_of_integers,
     operators_of_numpy,
+    elements_in_place,
+    bytes_in_place,
+    wide_words_in_place,
+    truths_in_place,
 )
 _OF_FLOATS = (
     mixed_types,
@@ -341,6 +423,7 @@ _OF_FLOATS = (
     of_nan,
     chained_comparisons,
     in_place,
+    floats_in_place,
     quotient_and_rest,
     complex_numbers,
     complex_functions,

@@ -87,8 +87,8 @@ class Expressions(Calls):
                 return self._attribute(expression)
             case t.Unary(operator=op, operand=operand):
                 return self._unary(op, operand, expression)
-            case t.Binary():
-                return self._binary(expression)
+            case t.Binary(operator=op, left=left, right=right, signature=signature):
+                return self.operation(op, self.value(left), right, signature, expression.interval)
             case t.Compare():
                 return self._compare(expression)
             case t.Logical():
@@ -236,27 +236,25 @@ class Expressions(Calls):
             return self.numbers.invert(value, result, expression.interval)
         return value
 
-    def _binary(self, expression: t.Binary) -> cpp.Expr:
-        op, result, interval = expression.operator, expression.type, expression.interval
-        assert result is not None
+    def operation(
+        self, op: Any, left: cpp.Expr, right: t.Expr, signature: list[Any], interval: Interval | None
+    ) -> cpp.Expr:
+        """The result of an operator, of which the left operand is already written."""
+        result = tuple(each.return_type for each in signature)
         if op is operator.pow:
-            return self._power(expression)
-        left, right = self.value(expression.left), self.value(expression.right)
+            return self._power(left, right, signature, interval)
         if op in _DIVISIONS:
-            return self.numbers.divide(_DIVISIONS[op], left, right, result, interval)
-        return self.numbers.combine(SIGNS[op], left, right, result, interval)
+            return self.numbers.divide(_DIVISIONS[op], left, self.value(right), result, interval)
+        return self.numbers.combine(SIGNS[op], left, self.value(right), result, interval)
 
-    def _power(self, expression: t.Binary) -> cpp.Expr:
-        result = expression.type
-        assert result is not None
+    def _power(self, base: cpp.Expr, exponent: t.Expr, signature: list[Any], interval: Interval | None) -> cpp.Expr:
+        result = tuple(each.return_type for each in signature)
         if isinstance(result[0], types.Complex):
-            raise DraftError(expression.place, "a power of a complex number is not translated", "write the product")
-        base = self.value(expression.left)
-        exponent = expression.right
+            raise DraftError(exponent.place, "a power of a complex number is not translated", "write the product")
         whole = isinstance(exponent, t.Constant) and isinstance(exponent.value, int)
         integer = all(isinstance(each, types.Integer) for each in result)
         if whole and (not integer or exponent.value >= 0):  # type: ignore[attr-defined]
-            count = exponent.value  # type: ignore[attr-defined]
+            count = int(exponent.value)  # type: ignore[attr-defined]
             if 2 <= count <= _MOST_WRITTEN_OUT and isinstance(base, cpp.Name) and not integer and base.type == result:
                 product: cpp.Expr = base
                 if count == 4:
@@ -270,16 +268,13 @@ class Expressions(Calls):
                     else cpp.Infix("*", base, cpp.Infix("*", base, base, type=result), type=result)
                 )
             function = f"trifold::power<{count}>"
-            return cpp.CallTo(
-                function, (self.numbers.convert(base, result),), type=result, interval=expression.interval
-            )
-        signature = expression.signature
+            return cpp.CallTo(function, (self.numbers.convert(base, result),), type=result, interval=interval)
         kinds = [tuple(each.args[i] for each in signature) for i in (0, 1)]
         power = self.numbers.convert(self.value(exponent), kinds[1])
         whole = all(isinstance(each, types.Integer) for each in kinds[1])
         if whole:  # Numba multiplies in the type of the result
             arguments = (self.numbers.convert(base, result), power)
-            return cpp.CallTo("trifold::power", arguments, type=result, interval=expression.interval)
+            return cpp.CallTo("trifold::power", arguments, type=result, interval=interval)
         return cpp.CallTo("pow", (self.numbers.convert(base, kinds[0]), power), type=result)
 
     def _compare(self, expression: t.Compare) -> cpp.Expr:

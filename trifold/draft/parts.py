@@ -9,7 +9,7 @@ from trifold.draft import tree as t
 from trifold.draft.arithmetic import Arithmetic
 from trifold.draft.arrays import Array, Extent
 from trifold.draft.compound import assignment
-from trifold.draft.expressions import SIGNS
+from trifold.draft.expressions import is_pure
 from trifold.draft.origins import origins
 from trifold.draft.records import member_type
 from trifold.draft.refusal import DraftError
@@ -104,16 +104,22 @@ class Parts(Tuples):
     def _store_member(self, statement: t.Store, member: str) -> cpp.Stmt:
         kind = tuple(member_type(each, member, statement.place) for each in statement.base.type or ())
         target = self.write.member(statement.base, member, kind, None)
-        value = self.write.value(statement.value)
         if statement.operator is not None:
-            if statement.operator not in SIGNS:
-                raise DraftError(statement.place, "this operator is not translated here", "write p.x = p.x // y")
-            result = tuple(each.return_type for each in statement.signature)
-            value = self.numbers.combine(SIGNS[statement.operator], target, value, result, None)
-            compound = assignment(target, value)
-            if compound.operator != "=":
-                return compound
+            made = self._update(statement, target, target)
+            if made.operator != "=":
+                return made
+            value = made.value
+        else:
+            value = self.write.value(statement.value)
         return cpp.Assign(target, "=", self.numbers.assigned(value, kind))
+
+    def _update(self, statement: t.Store, target: cpp.Expr, old: cpp.Expr) -> cpp.Assign:
+        """``x[i] op= y``; with the operator ``=``, the value is still in the type in which it is computed."""
+        value = self.write.operation(statement.operator, old, statement.value, statement.signature, None)
+        made = assignment(target, value)
+        if made.operator == "=" and not all(map(is_pure, (statement.base, *statement.indices))):
+            raise DraftError(statement.place, "which element this is would be computed twice", "assign it before")
+        return made
 
     def _counting(self, counter: cpp.Expr, length: cpp.Expr, body: list[cpp.Stmt]) -> cpp.Stmt:
         """A loop from 0."""

@@ -13,7 +13,7 @@ from trifold.draft.array_variables import ArrayVariables
 from trifold.draft.arrays import Array, Extent
 from trifold.draft.compound import assignment
 from trifold.draft.cpp import fits
-from trifold.draft.expressions import SIGNS, Expressions, is_tuple
+from trifold.draft.expressions import Expressions, is_tuple
 from trifold.draft.operations import array_arguments, shape_of
 from trifold.draft.parts import Parts, stored_types
 from trifold.draft.records import is_record
@@ -172,19 +172,13 @@ class Statements(Parts):
         )
         kinds = [each.dtype for each in statement.base.type or () if isinstance(each, types.Array)]
         kind = tuple(kinds)
-        value = self.write.value(statement.value)
         if statement.operator is not None:
-            if statement.operator not in SIGNS:
-                raise DraftError(statement.place, "this operator is not translated here", "write x[i] = x[i] // y")
-            sign = SIGNS[statement.operator]
-            result = tuple(each.return_type for each in statement.signature)
-            loaded = cpp.Index(element.base, element.indices, type=kind) if isinstance(element, cpp.Index) else element
-            if array.stored is not None:
-                loaded = cpp.Cast(self.numbers.name(kind), element, type=kind)
-            value = self.numbers.combine(sign, loaded, value, result, None)
-            compound = assignment(element, value)
-            if compound.operator != "=":
-                return compound
+            made = self._update(statement, element, self.write.loaded(array, element, kind, None))
+            if made.operator != "=":
+                return made
+            value = made.value
+        else:
+            value = self.write.value(statement.value)
         if array.stored is not None:
             return cpp.Assign(element, "=", self._as_stored(value, array.stored, kind))
         return cpp.Assign(element, "=", self.numbers.assigned(value, kind))

@@ -24,6 +24,7 @@ def step(particles, dt, wall, energy):
     reflect(particles, i, wall)
     for _ in range(p.hits + 1):  # as many times as before the first
         p.hits += 2
+    p.hits %= 9
     energy[i] = 0.5 * p.mass * p.v * p["v"] + p.hits
 
 
