@@ -7,7 +7,6 @@ import dataclasses
 import math
 import operator
 import re
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,15 +19,10 @@ from trifold.draft.expressions import least_type
 from trifold.draft.folding import BINARY, UNARY
 from trifold.draft.host_conditions import SIGNS, Conditions, call, infix, opposite, text_of, whole_shape
 from trifold.draft.host_powers import as_float, power
+from trifold.draft.host_ranges import range_of_result
 from trifold.draft.refusal import DraftError
 from trifold.draft.reserved import FUNCTION_NAMES
 from trifold.draft.source import is_short_row
-
-_RANGES: dict[Any, Callable[[Any, Any], Any]] = {
-    operator.add: lambda a, b: (a[0] + b[0], a[1] + b[1]),
-    operator.sub: lambda a, b: (a[0] - b[1], a[1] - b[0]),
-    operator.mul: lambda a, b: (min(x * y for x in a for y in b), max(x * y for x in a for y in b)),
-}
 
 
 class HostExpressions(Conditions):
@@ -237,11 +231,7 @@ class HostExpressions(Conditions):
             whole = op is operator.truediv and v.FLOAT not in (x.type, y.type)
             if whole:
                 x = as_float(x)
-            interval = None
-            if kind == v.INT and all(each is not None for each in both) and op in _RANGES:
-                interval = _RANGES[op](*both)
-                if not fits(interval, v.INT[0]):
-                    interval = None
+            interval = range_of_result(op, *both) if kind == v.INT else None
             result = infix(SIGNS[op], x, y, kind, interval)
             result.quotient = (a, b) if whole else None
         result.of_dtype = known

@@ -44,7 +44,7 @@ Tensor cumsum(const Tensor& x, bool reverse) {
   const Tensor sums = trifold::empty_contiguous(
       x, {2, tiles}, trifold::dtype_code(integer ? trifold::ScalarType::Long : trifold::ScalarType::Double));
   const int64_t blocks = trifold::ceil_div(tiles + 1, trifold::threads_per_block);
-  if (blocks > 0) {
+  {
     const trifold::OnDevice device(x);
     trifold::launch<cumsum_reset_kernel>(device.stream(), dim3(static_cast<unsigned>(blocks)),
                                          dim3(trifold::threads_per_block), 0, trifold::mutable_data<int>(states),
