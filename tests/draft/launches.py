@@ -314,6 +314,23 @@ def launches_permuted(x: Tensor, power: int, base: float) -> tuple[Tensor, Tenso
 
 
 @cuda.jit
+def shifted_kernel(x, y, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = (x[i] if i < x.size else 0) + 100 * (y[i] if i < y.size else 0)
+
+
+def launches_sliced(x: Tensor, first: int, last: int) -> tuple[Tensor, Tensor]:
+    """Parts that begin or end outside of the tensor, or are empty."""
+    if x.dtype != torch.int64 or x.dim() != 1:
+        raise RuntimeError("launches_sliced: x must be a row of int64")
+    out = x.new_zeros(12)
+    launch_elementwise(shifted_kernel, 6, x[:5], x[3:], output(out[:6]))
+    launch_elementwise(shifted_kernel, 6, x[first:], x[first:last], output(out[6:100]))
+    return out, x[max(first, 1) : -1].clone()
+
+
+@cuda.jit
 def rotated_kernel(x, out):
     i = cuda.grid(1)
     if i < x.size:

@@ -150,6 +150,14 @@ def test_orders_of_dimensions_dtypes_and_powers(op: Any, drawn: torch.Generator,
         assert (found.dtype, found.stride()) == (expected.dtype, expected.stride())
 
 
+@pytest.mark.parametrize("size", [0, 1, 4, 6])
+def test_slices_end_where_the_tensor_does(op: Any, size: int) -> None:
+    x = torch.arange(1, size + 1)
+    for ends in ((0, 3), (2, 9), (-3, -1), (-9, 2), (4, 1), (7, -9)):
+        for found, expected in zip(op.launches_sliced(x, *ends), prototype.launches_sliced(x, *ends), strict=True):
+            assert found.equal(expected), ends
+
+
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 def test_complex_numbers(op: Any, drawn: torch.Generator, dtype: torch.dtype) -> None:
     x = torch.randn(9, generator=drawn, dtype=dtype)
