@@ -15,8 +15,10 @@ _FRESH = _LAUNCH.format("x.reshape(-1)", "y")
 
 #: Statements that are refused, and the words for it.
 REFUSED_STATEMENTS = {
-    "returns": ("for _ in range(turns):", "    return y", "a loop with return is not translated"),
-    "otherwise": ("while turns:", "    break", "else:", "    turns = 1", "set a variable before break"),
+    "helper_returns": (
+        *("def first(n):", "    for k in range(n):", "        if k > 2:", "            return k", "    return n"),
+        *("y.fill_(first(turns))", "assign the result, and break"),
+    ),
     "after": ("for n in range(turns):", "    k = n", "y.fill_(k)", "k is assigned in a loop only"),
     "counter": ("for n in range(turns):", "    pass", "y.fill_(n)", "assign it before the loop"),
     "never": ("while True:", "    turns = 1", "a loop that never ends, or never begins"),

@@ -330,6 +330,68 @@ def launches_sliced(x: Tensor, first: int, last: int) -> tuple[Tensor, Tensor]:
     return out, x[max(first, 1) : -1].clone()
 
 
+def _width_for(n: int) -> int:
+    for width in (1, 2, 4):
+        if n == width - 1:
+            continue
+        if n <= width:
+            return width
+    return 8
+
+
+def _step_for(n: int) -> int:
+    for step in (3, 5):
+        if n < step * step:
+            if n < 0:
+                raise RuntimeError("launches_searched: least must not be negative")
+            return step
+    raise RuntimeError(f"launches_searched: least must be below 25, but is {n}")
+
+
+def launches_searched(x: Tensor, most: int, least: int) -> Tensor:
+    """Loops that return, or have else: of lengths that the call decides, of known ones, and in a helper."""
+    if x.dtype != torch.int64 or x.dim() != 1:
+        raise RuntimeError(f"launches_searched: x must be a row of int64, not {x.dtype}")
+    if most < 0:
+        raise RuntimeError("launches_searched: most must not be negative")
+    y = x.clone()
+    changed = x.new_zeros(1, dtype=torch.int32)
+    for turn in range(most):
+        launch_elementwise(halved_kernel, y.numel(), output(y), output(changed))
+        if turn > least:
+            return y
+        if 2 * turn == least:
+            break
+    else:
+        launch_elementwise(added_kernel, y.numel(), output(y), 5, 0)
+    width = _width_for(most) + _step_for(least) - 3
+    for k in (3, 5, 7):
+        for j in range(k):
+            if j * k == 2 * most:
+                width += 1
+                break
+        else:
+            if k == least:
+                return y[:k].clone()
+            continue
+        break
+    else:
+        width = 3 * width
+    while width > 5:
+        width -= 4
+        if width == 4:
+            break
+    else:
+        for _ in range(2):
+            width += 1
+        else:
+            launch_elementwise(added_kernel, y.numel(), output(y), width, 0)
+    while True:
+        width -= 1
+        if width < 2:
+            return y[width:].clone()
+
+
 @cuda.jit
 def rotated_kernel(x, out):
     i = cuda.grid(1)

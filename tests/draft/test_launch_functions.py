@@ -323,6 +323,14 @@ def of_complex(x: Tensor) -> Tensor:
     return x
 """
 
+RETURNS_SOMETIMES = """
+def returns_sometimes(x: Tensor, n: int) -> Tensor:
+    if x.dtype != torch.float32:
+        raise RuntimeError("returns_sometimes: x must be float32")
+    for _ in range(n):
+        return x.clone()
+"""
+
 RAISES_ANOTHER = """
 def raises_another(x: Tensor) -> Tensor:
     if x.dtype != torch.float32:
@@ -486,6 +494,7 @@ REFUSED = {
     "changes_an_argument": (CHANGES_AN_ARGUMENT, "an argument of the op is changed in place"),
     "knows_no_grid": (KNOWS_NO_GRID, "this statement is not translated (not enough values"),
     "of_complex": (OF_COMPLEX, "a tensor of several dtypes, of which only some are complex"),
+    "returns_sometimes": (RETURNS_SOMETIMES, "returns_sometimes ends without a result in some calls"),
     "raises_another": (RAISES_ANOTHER, 'write raise RuntimeError("...")'),
     "as_it_is": (AS_IT_IS, "the dtype of the kernel's argument x is not known"),
 }

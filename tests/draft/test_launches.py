@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sys
 from pathlib import Path
@@ -156,6 +157,21 @@ def test_slices_end_where_the_tensor_does(op: Any, size: int) -> None:
     for ends in ((0, 3), (2, 9), (-3, -1), (-9, 2), (4, 1), (7, -9)):
         for found, expected in zip(op.launches_sliced(x, *ends), prototype.launches_sliced(x, *ends), strict=True):
             assert found.equal(expected), ends
+
+
+def test_loops_that_return_or_have_else(op: Any) -> None:
+    x = torch.tensor([1, 5, 300, 64, 7, 9, 2000])
+    for most, least in itertools.product(range(8), range(12)):
+        expected = prototype.launches_searched(x, most, least)
+        assert op.launches_searched(x, most, least).equal(expected), (most, least)
+
+
+def test_a_helper_raises_unless_a_loop_returns(op: Any) -> None:
+    x = torch.tensor([3])
+    with pytest.raises(RuntimeError, match="least must not be negative"):
+        op.launches_searched(x, 0, -1)
+    with pytest.raises(RuntimeError, match="least must be below 25, but is 25"):
+        op.launches_searched(x, 0, 25)
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])

@@ -20,6 +20,7 @@ from trifold.draft import host_values as v
 from trifold.draft.folding import BINARY
 from trifold.draft.host_calls import Returned
 from trifold.draft.host_loops import HostLoops
+from trifold.draft.host_syntax import simplified
 from trifold.draft.host_values import NUMBERS
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import function_tree, without_none
@@ -88,7 +89,9 @@ class Host(HostLoops):
         tree = self._tree(function)
         self._parameters(function, tree)
         self.arguments = dict(self.names)
-        self.statements(tree.body, self.body)
+        if self.statements(tree.body, self.body) is None and self.result != "void":
+            problem = f"{function.__name__} ends without a result in some calls"
+            raise DraftError(self.place(tree.body[-1]), problem, "return one always, or raise RuntimeError")
 
     def known_by_name(self) -> dict[str, v.Tensor]:
         """The tensors among its parameters and results whose dtypes are known."""
@@ -102,7 +105,7 @@ class Host(HostLoops):
     def _tree(self, function: FunctionType) -> ast.FunctionDef:
         tree, before = function_tree(function)
         self.frames.append((inspect.getsourcefile(function) or "?", before))
-        return tree
+        return simplified(tree)
 
     def _parameters(self, function: FunctionType, tree: ast.FunctionDef) -> None:
         hints = typing.get_type_hints(function)
@@ -153,7 +156,7 @@ class Host(HostLoops):
         raise DraftError(self.place(tree), "the result is not annotated as Tensor, a tuple of them, or None")
 
     def fresh(self, wanted: str) -> str:
-        wanted = wanted.lstrip("_") or "value"
+        wanted = wanted.lstrip("_").partition(".")[0] or "value"
         name, number = wanted + ("_" if wanted in KEYWORDS else ""), 2
         while name in self.taken:
             name, number = f"{wanted}{number}", number + 1
@@ -203,9 +206,9 @@ class Host(HostLoops):
             case ast.With(body=body):
                 return self.statements(body, into)
             case ast.For():
-                return self.loop(node, into)
+                return self.loop(node, into, rest)
             case ast.While():
-                self.while_loop(node, into)
+                return self.while_loop(node, into)
             case ast.Break() | ast.Continue():
                 return self.jump(node, into)
             case ast.AugAssign(target=ast.Name(), op=op):

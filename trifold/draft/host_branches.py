@@ -13,6 +13,7 @@ from trifold.draft.compound import assignment
 from trifold.draft.host_calls import HostCalls, Jumped, Returned
 from trifold.draft.host_conditions import opposite, string, text_of
 from trifold.draft.host_expressions import as_it_is
+from trifold.draft.host_jumps import returns
 from trifold.draft.refusal import DraftError
 from trifold.draft.walk import walk
 
@@ -43,7 +44,10 @@ class HostBranches(HostCalls):
     def condition(self, node: ast.If, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
         test = self.truth(self.evaluate(node.test))
         if isinstance(test, bool):
-            return self.statements(node.body if test else node.orelse, into)
+            branch = node.body if test else node.orelse
+            if self.depth > 0 and returns(branch):
+                return self.statements([*branch, *rest], into) or Returned(None)
+            return self.statements(branch, into)
         self.kept.append(test)
         if len(node.body) == 1 and isinstance(node.body[0], ast.Raise):
             self.raised(test, node.body[0], into)
@@ -51,7 +55,7 @@ class HostBranches(HostCalls):
         first = node.body[0]
         if self.depth > 0 and isinstance(first, ast.Return) and first.value is None and not node.orelse:
             return self._skipping(test, into, rest)
-        if self.depth > 0 and isinstance(node.body[-1], ast.Return):
+        if self.depth > 0 and returns([node]):
             return self._early(node, test, into, rest)
         before = dict(self.names)
         states: list[dict[str, Any] | None] = []
@@ -70,8 +74,6 @@ class HostBranches(HostCalls):
             values.append({name: as_it_is(value) for name, value in self.names.items()})
             self.restore(assumed)
             self.possible, self.holds = possible, holds
-            if ended is not None and not isinstance(ended, Jumped) and self.depth > 0:
-                raise DraftError(self.place(node), "a return within a condition of a helper is not translated")
             states.append(None if ended is not None else self.names)
             bodies.append(body)
         alive = [state for state in states if state is not None]
@@ -112,10 +114,9 @@ class HostBranches(HostCalls):
         # If several names differ, the value of one may use another.
         declared = [text for body, value in pairs for text in _just_declared(body, value)] if alone else []
         own = cpp.Name(declared[0] if declared else self.fresh(name), type=made.expr.type, interval=made.expr.interval)
-        kind = "Tensor" if isinstance(made, v.Tensor) else v.NUMBERS[made.type]
-        into.append(cpp.Declare(kind, [own.text]))
+        into.append(cpp.Declare(_kind_of(made), [own.text]))
         for body, value in pairs:
-            expr = (value if isinstance(value, v.Tensor) else v.number(value)).expr
+            expr = _expression_of(value)
             if alone:
                 assign_at_end(body, own, expr)
             else:
@@ -132,34 +133,40 @@ class HostBranches(HostCalls):
         return dataclasses.replace(made, expr=chosen)
 
     def _early(self, node: ast.If, test: v.Number, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned:
-        """``if a: return x`` and what follows, in a helper: a conditional expression."""
-        values: list[Any] = []
+        """A condition with returns, and what follows, in a helper: a conditional expression."""
+        ends: list[Returned] = []
         bodies: list[list[cpp.Stmt]] = []
         names = dict(self.names)
-        for branch, facts in ((node.body, test.facts), (node.orelse or rest, self.facts_if_false.get(id(test), ()))):
+        for branch, facts in ((node.body, test.facts), (node.orelse, self.facts_if_false.get(id(test), ()))):
             body: list[cpp.Stmt] = []
             assumed = self.assuming(facts)
-            done = self.statements(branch, body)
+            done = self.statements([*branch, *rest], body)
             self.restore(assumed)
             self.names = dict(names)
             if done is None:
                 raise DraftError(self.place(node), "a helper that returns by some ways only is not translated")
-            values.append(done.value)
+            ends.append(done)
             bodies.append(body)
         self.into = into
+        if isinstance(ends[0], Jumped) or isinstance(ends[1], Jumped):
+            raising = 0 if isinstance(ends[0], Jumped) else 1
+            into.append(cpp.If(opposite(test.expr) if raising else test.expr, bodies[raising], []))
+            into += bodies[1 - raising]
+            return ends[1 - raising]
+        values = [each.value for each in ends]
         if not any(bodies):
             return Returned(self.chosen(test, values[0], values[1], node))
-        first, second = values
-        if not isinstance(first, v.Tensor) or not isinstance(second, v.Tensor):
+        numbers = all(isinstance(each, (v.Number, bool, int, float)) for each in values)
+        tensors = all(isinstance(each, v.Tensor) for each in values)
+        made = self.chosen(test, values[0], values[1], node) if numbers or tensors else None
+        if not isinstance(made, (v.Number, v.Tensor)):
             raise DraftError(self.place(node), "an early return of this value is not translated", "return a choice")
-        own = cpp.Name(self.fresh("chosen"))
+        own = cpp.Name(self.fresh("chosen"), type=made.expr.type, interval=made.expr.interval)
         for body, value in zip(bodies, values, strict=True):
-            body.append(cpp.Assign(own, "=", value.expr))
-        into.append(cpp.Declare("Tensor", [own.text]))
+            body.append(cpp.Assign(own, "=", _expression_of(value)))
+        into.append(cpp.Declare(_kind_of(made), [own.text]))
         into.append(cpp.If(test.expr, bodies[0], bodies[1]))
-        dtypes = self._either(test, first.dtypes, second.dtypes)
-        same = first.dimensions == second.dimensions
-        return Returned(v.Tensor(own, dtypes, first.dimensions if same else None))
+        return Returned(dataclasses.replace(made, expr=own))
 
     def _skipping(self, test: v.Number, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
         """``if a: return`` in a helper without a result: what follows is executed unless a."""
@@ -203,9 +210,19 @@ class HostBranches(HostCalls):
         return part if isinstance(part, cpp.Expr) else string(part)
 
 
+def _kind_of(value: v.Number | v.Tensor) -> str:
+    """The C++ type of a variable for a value."""
+    return "Tensor" if isinstance(value, v.Tensor) else v.NUMBERS[value.type]
+
+
+def _expression_of(value: Any) -> cpp.Expr:
+    """A number or tensor in C++."""
+    return value.expr if isinstance(value, v.Tensor) else v.number(value).expr
+
+
 def _value_of(body: list[cpp.Stmt], value: Any) -> cpp.Expr:
     """A branch's value; if the branch only declares it, its initialiser."""
-    expr: cpp.Expr = (value if isinstance(value, v.Tensor) else v.number(value)).expr
+    expr = _expression_of(value)
     if body:
         (declared,) = body
         assert isinstance(declared, cpp.Declare) and declared.value is not None

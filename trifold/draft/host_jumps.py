@@ -16,12 +16,23 @@ def jumps(body: Sequence[ast.stmt]) -> Iterator[ast.Break | ast.Continue]:
                 yield from jumps(getattr(node, name, []))
 
 
+def returns(body: Sequence[ast.stmt]) -> bool:
+    """Whether control may leave the function from here."""
+    for node in body:
+        inner = [] if isinstance(node, ast.FunctionDef) else [getattr(node, name, []) for name in ("body", "orelse")]
+        if isinstance(node, ast.Return) or any(map(returns, inner)):
+            return True
+    return False
+
+
 def without_jumps(body: Sequence[ast.stmt], following: Sequence[ast.stmt]) -> list[ast.stmt]:
     """The body, and the iterations ``following`` it, as statements without jumps of this loop."""
     done: list[ast.stmt] = []
     for number, node in enumerate(body):
         if isinstance(node, ast.Break):
             return done
+        if isinstance(node, ast.Return):
+            return [*done, node]
         if isinstance(node, ast.Continue):
             return [*done, *following]
         if isinstance(node, ast.If) and any(jumps([node])):

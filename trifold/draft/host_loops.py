@@ -15,15 +15,15 @@ from trifold.draft.array_variables import Move, in_parallel
 from trifold.draft.host_branches import assign_at_end
 from trifold.draft.host_calls import Jumped, Returned
 from trifold.draft.host_conditions import infix, opposite
-from trifold.draft.host_jumps import jumps, without_jumps
+from trifold.draft.host_jumps import jumps, returns, without_jumps
 from trifold.draft.host_numbers import HostNumbers
-from trifold.draft.refusal import DraftError, Place
+from trifold.draft.refusal import DraftError
 from trifold.draft.tree import assigned_names, read_names
 from trifold.draft.walk import names
 
 #: Loops over more known numbers are loops of the binding.
 _MOST_UNROLLED = 32
-#: With both break and continue, an iteration may be written twice for each before it.
+#: With continue, and break or return, an iteration may be written twice for each before it.
 _MOST_WITH_BOTH = 6
 
 
@@ -36,20 +36,27 @@ class HostLoops(HostNumbers):
     def assign(self, target: ast.expr, value: Any, into: list[cpp.Stmt]) -> None:
         raise NotImplementedError
 
-    def loop(self, node: ast.For, into: list[cpp.Stmt]) -> Returned | None:
-        _refuse(self.place(node), node)
+    def loop(self, node: ast.For, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
+        of_helper = self.depth > 0 and returns(node.body)
         # A known number that is an index may choose among things that have no C++.
-        written_out = not any(jumps(node.body)) or bool(assigned_names([node.target]) & _indices(node.body))
+        is_index = bool(assigned_names([node.target]) & _indices(node.body))
+        written_out = of_helper or is_index or not any(jumps(node.body))
         bounds = self._range(node.iter, _MOST_UNROLLED if written_out else 0)
         if bounds is not None:
+            if of_helper:
+                self._refuse_return(node)
             self._counted(node, bounds, into)
             return None
         values = self.series(self.evaluate(node.iter), node.iter)
         if not written_out and isinstance(node.target, ast.Name) and all(type(each) is int for each in values):
             self._over(node, node.target.id, values, into)
-        else:
-            self._unrolled(node, values, into)
-        return None
+            return None
+        done = self._unrolled(node, values, into, rest if of_helper else None)
+        return done or (Returned(None) if of_helper else None)
+
+    def _refuse_return(self, node: ast.For | ast.While) -> None:
+        problem = "a helper that returns from a loop whose length depends on the call"
+        raise DraftError(self.place(node), problem, "assign the result, and break")
 
     def _over(self, node: ast.For, name: str, values: Sequence[int], into: list[cpp.Stmt]) -> None:
         """A loop over known integers that may end early."""
@@ -62,30 +69,36 @@ class HostLoops(HostNumbers):
         series = cpp.Braces(tuple(v.number(each).expr for each in values), "std::initializer_list<int64_t>")
         into.append(cpp.ForEach("const int64_t", own.text, series, body))
 
-    def _unrolled(self, node: ast.For, values: Sequence[Any], into: list[cpp.Stmt]) -> None:
+    def _unrolled(
+        self, node: ast.For, values: Sequence[Any], into: list[cpp.Stmt], rest: Sequence[ast.stmt] | None
+    ) -> Returned | None:
+        """The iterations one after another, and the ``rest`` of a helper that returns from one of them."""
         found = {type(each) for each in jumps(node.body)}
-        if not found:
+        if not found and rest is None:
             for value in values:
                 self.assign(node.target, value, into)
-                self.statements(node.body, into)
-            return
-        if len(found) == 2 and len(values) > _MOST_WITH_BOTH:
-            raise DraftError(
-                self.place(node), "break and continue in a long loop over known values", "write it with one of them"
-            )
+                done = self.statements(node.body, into)
+                if done is not None:
+                    return done
+            return None
+        twice = ast.Continue in found and (ast.Break in found or rest is not None)
+        if twice and len(values) > _MOST_WITH_BOTH:
+            problem = "continue, and break or return, in a long loop over known values"
+            raise DraftError(self.place(node), problem, "write it with one of them")
         following: list[ast.stmt] = []
         for number, value in reversed(list(enumerate(values))):
             # What the target is assigned has a name that no variable of Python has.
             self.names[f"{number} of {node.lineno}"] = value
             given = ast.copy_location(ast.Name(f"{number} of {node.lineno}", ast.Load()), node)
             assigned = ast.copy_location(ast.Assign([node.target], given), node)
-            if ast.Break in found:
+            if ast.Break in found or rest is not None:
                 following = [assigned, *without_jumps(node.body, following)]
             else:
                 following = [assigned, *without_jumps(node.body, []), *following]
-        self.statements(following, into)
+        done = self.statements([*following, *(rest or [])], into)
         for number in range(len(values)):
             self.names.pop(f"{number} of {node.lineno}", None)
+        return done
 
     def _range(self, node: ast.expr, most: int) -> tuple[v.Number, v.Number, int] | None:
         """Start, stop and step of a range that depends on the call, or has more than ``most`` numbers."""
@@ -132,14 +145,16 @@ class HostLoops(HostNumbers):
         by = cpp.Assign(counter, "+=" if step > 0 else "-=", cpp.Literal(str(abs(step)), abs(step)))
         into.append(cpp.For("int64_t", counter.text, start.expr, test.expr, by, body))
 
-    def while_loop(self, node: ast.While, into: list[cpp.Stmt]) -> None:
-        _refuse(self.place(node), node)
+    def while_loop(self, node: ast.While, into: list[cpp.Stmt]) -> Returned | None:
+        if self.depth > 0 and returns(node.body):
+            self._refuse_return(node)
         changing = self._changing(node.body, into)
         before = dict(self.names)
         body: list[cpp.Stmt] = []
         self.into = body  # a test may need statements, which each iteration begins with
         test = self.truth(self.evaluate(node.test))
-        endless = test is True and any(isinstance(each, ast.Break) for each in jumps(node.body))
+        breaks = any(isinstance(each, ast.Break) for each in jumps(node.body))
+        endless = test is True and (breaks or returns(node.body))
         if not isinstance(test, v.Number) and not endless:
             raise DraftError(self.place(node), "a loop that never ends, or never begins, is not translated")
         if body:
@@ -147,6 +162,7 @@ class HostLoops(HostNumbers):
         head = v.number(True) if body or endless else test
         self._turn(node, changing, before, body)
         into.append(cpp.While(head.expr, body))
+        return Returned(None) if endless and not breaks else None
 
     def _turn(
         self, node: ast.For | ast.While, changing: dict[str, Any], before: dict[str, Any], body: list[cpp.Stmt]
@@ -279,15 +295,6 @@ class HostLoops(HostNumbers):
 def _indices(body: Sequence[ast.stmt]) -> set[str]:
     """The names that are read in brackets."""
     return read_names(each.slice for node in body for each in ast.walk(node) if isinstance(each, ast.Subscript))
-
-
-def _refuse(place: Place, node: ast.For | ast.While) -> None:
-    if any(isinstance(each, ast.Return) for each in ast.walk(node)):
-        remedy = "assign the result, and break"
-        raise DraftError(place, "a loop with return is not translated in a launch function", remedy)
-    if node.orelse:
-        remedy = "set a variable before break"
-        raise DraftError(place, "a loop with else is not translated in a launch function", remedy)
 
 
 def _exchanges(tensor: v.Tensor) -> set[v.Exchange]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from trifold.draft.host_jumps import returns
 from trifold.draft.tree import assigned_names, read_names
 
 
@@ -29,10 +30,10 @@ def what_results_need(body: Sequence[ast.stmt], needed: set[str], *, jumps: bool
                 if inner or other:
                     kept.append(ast.If(test, inner or [ast.Pass()], other))
                     needed |= read_names([test])
-            case ast.With() if assigned_names(node.body) & needed:
+            case ast.With() if _decides(node, needed):
                 needed |= read_names([node])
                 kept.append(node)
-            case ast.For() | ast.While() if assigned_names(node.body) & needed:
+            case ast.For() | ast.While() if _decides(node, needed):
                 after = set(needed)
                 loop = _loop_of_needed(node, needed, jumps=jumps)
                 if reads_numbers(loop) and _only_exchanges(_loop_of_needed(node, set(after), jumps=False)):
@@ -50,6 +51,11 @@ def what_results_need(body: Sequence[ast.stmt], needed: set[str], *, jumps: bool
             case ast.Import() | ast.ImportFrom():
                 kept.append(node)
     return kept[::-1]
+
+
+def _decides(node: ast.With | ast.For | ast.While, needed: set[str]) -> bool:
+    """Whether a statement may assign what is needed, or return."""
+    return bool(assigned_names([node]) & needed) or returns([node])
 
 
 def reads_numbers(node: ast.AST) -> bool:
@@ -74,23 +80,33 @@ def _only_exchanges(loop: ast.For | ast.While) -> bool:
 
 def _loop_of_needed(node: ast.For | ast.While, needed: set[str], *, jumps: bool) -> ast.For | ast.While:
     """A loop reduced to statements on which something after it, or a later iteration, depends."""
+    otherwise = what_results_need(node.orelse, needed, jumps=jumps)
     while True:
         before = set(needed)
         body = what_results_need(node.body, needed, jumps=jumps) or [ast.Pass()]
         if needed == before:
             break
     if isinstance(node, ast.While):
-        return ast.copy_location(ast.While(node.test, body, []), node)
-    return ast.copy_location(ast.For(node.target, node.iter, body, []), node)
+        return ast.copy_location(ast.While(node.test, body, otherwise), node)
+    return ast.copy_location(ast.For(node.target, node.iter, body, otherwise), node)
 
 
 def without_equal_returns(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """The body without conditions under which it returns the same as at its end."""
-    last = ast.dump(body[-1])
+    """The body without conditions, and loops, that only return the same as it does at its end."""
+    *before, last = body
+    kept: list[ast.stmt] = [last]
+    for node in reversed(before):
+        unchanged = not assigned_names([node, *kept]) & read_names([last])
+        if not unchanged or not _only_returns(node, ast.dump(last)):
+            kept.append(node)
+    return kept[::-1]
 
-    def returns_it(part: Sequence[ast.stmt]) -> bool:
-        return len(part) <= 1 and all(ast.dump(each) == last for each in part)
 
-    return [
-        node for node in body if not (isinstance(node, ast.If) and returns_it(node.body) and returns_it(node.orelse))
-    ]
+def _only_returns(node: ast.stmt, result: str) -> bool:
+    """Whether a statement is a condition or loop that does nothing but return this, or jump."""
+    match node:
+        case ast.If() | ast.For() | ast.While():
+            return all(_only_returns(each, result) for each in (*node.body, *node.orelse))
+        case ast.Return():
+            return ast.dump(node) == result
+    return isinstance(node, ast.Pass | ast.Break | ast.Continue)
