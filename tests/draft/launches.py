@@ -350,10 +350,8 @@ def _step_for(n: int) -> int:
 
 def launches_searched(x: Tensor, most: int, least: int) -> Tensor:
     """Loops that return, or have else: of lengths that the call decides, of known ones, and in a helper."""
-    if x.dtype != torch.int64 or x.dim() != 1:
-        raise RuntimeError(f"launches_searched: x must be a row of int64, not {x.dtype}")
-    if most < 0:
-        raise RuntimeError("launches_searched: most must not be negative")
+    assert x.dtype == torch.int64 and x.dim() == 1, f"launches_searched: x must be a row of int64, not {x.dtype}"
+    assert most >= 0, "launches_searched: most must not be negative"
     y = x.clone()
     changed = x.new_zeros(1, dtype=torch.int32)
     for turn in range(most):

@@ -174,6 +174,13 @@ def test_a_helper_raises_unless_a_loop_returns(op: Any) -> None:
         op.launches_searched(x, 0, 25)
 
 
+def test_an_assertion_is_a_check(op: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"x must be a row of int64, not torch\.float32"):
+        op.launches_searched(torch.ones(3), 1, 1)
+    with pytest.raises(RuntimeError, match="most must not be negative"):
+        op.launches_searched(torch.ones(3, dtype=torch.int64), -1, 1)
+
+
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 def test_complex_numbers(op: Any, drawn: torch.Generator, dtype: torch.dtype) -> None:
     x = torch.randn(9, generator=drawn, dtype=dtype)

@@ -214,7 +214,7 @@ class Host(HostLoops):
             case ast.AugAssign(target=ast.Name(), op=op):
                 self.augmented(node, BINARY[type(op)], into)
             case ast.Assert():
-                raise DraftError(self.place(node), "an assert in a launch function", "raise RuntimeError: a check")
+                raise DraftError(self.place(node), "an assert without a message", 'write assert condition, "message"')
             case ast.FunctionDef():
                 self.names[node.name] = v.Local(node, self.names)
             case ast.Raise():

@@ -131,8 +131,8 @@ class Conditions:
 
     def truth(self, value: Any) -> Any:
         """The value as a condition: a Python bool if it is known."""
-        if isinstance(value, v.Tensor | v.Shape):
-            raise TypeError("a tensor is no condition")
+        if isinstance(value, v.Tensor | v.Shape | v.Sizes | v.Text | v.Listed):
+            raise TypeError("a tensor, shape or string is no condition")
         if isinstance(value, v.Number) and value.type != v.BOOL:
             zero = v.number(0)
             return infix("!=", value, zero, v.BOOL)

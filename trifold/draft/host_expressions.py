@@ -158,7 +158,7 @@ class HostExpressions(Conditions):
         value = self.evaluate(node.operand)
         if isinstance(node.op, ast.Not):
             if not isinstance(value, v.Number):
-                return not value
+                return not self.truth(value)
             known = None if value.of_dtype is None else tuple(not each for each in value.of_dtype)
             certain = None
             if value.certain is not None:

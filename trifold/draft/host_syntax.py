@@ -1,4 +1,4 @@
-"""Statements of a launch function in terms of others: ``else`` of a loop as a condition after it."""
+"""Statements of a launch function in terms of others: ``assert`` as a condition, ``else`` of a loop as one after it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from trifold.draft.host_jumps import jumps
 
 
 def simplified(tree: ast.FunctionDef) -> ast.FunctionDef:
-    """The function with the same effects, in which no loop has ``else``."""
+    """The function with the same effects, in which no ``assert`` has a message, and no loop has ``else``."""
     made: ast.FunctionDef = ast.fix_missing_locations(_Simplified().visit(tree))
     return made
 
 
 class _Simplified(ast.NodeTransformer):
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        if node.msg is None:
+            return node
+        error = ast.Call(ast.Name(RuntimeError.__name__, ast.Load()), [node.msg], [])
+        check = ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Raise(error)], [])
+        for each in (check, check.test, check.body[0], error, error.func):
+            ast.copy_location(each, node)
+        return check
+
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
         return self._loop(node)
 
