@@ -192,7 +192,10 @@ class CallSource(ABC):
             # call_of_rows has calls of many rows.
             calls = self.drawn_calls(_of_power(power), _SWEEP_CHOICES if power >= _LONG else 1, salt=20 * power)
             # Two rows, not one: a matrix of one row or column may be a special case, such as a copy.
-            yield min(calls, key=lambda call: (call.dtype == torch.float64, rows_of(call) < 2, rows_of(call)))
+            yield min(
+                calls,
+                key=lambda call: (call.dtype == torch.float64, not _shows_all(call), rows_of(call) < 2, rows_of(call)),
+            )
 
     def calls_of_length(self) -> list[Call]:
         """Of some drawn calls, for each dimension of each tensor that in which it is longest.
@@ -258,7 +261,14 @@ class CallSource(ABC):
             return None
         with contextlib.suppress(Exception):  # the spec's, or hypothesis's
             calls = self.drawn_calls(Limits(elements=2**19 - 1, fewest=2**18 + 2**16), 12, salt=_NATIVE_SALT)
-            return min(calls, key=lambda call: (rows_of(call) not in _NATIVE_ROWS, call.dtype != torch.float32))
+            return min(
+                calls,
+                key=lambda call: (
+                    rows_of(call) not in _NATIVE_ROWS,
+                    not _shows_all(call),
+                    call.dtype != torch.float32,
+                ),
+            )
         return None
 
     def call_of_rows(self, least: int, elements: int) -> Call | None:
