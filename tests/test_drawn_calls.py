@@ -69,6 +69,19 @@ def test_long_rows_come_at_least_in_pairs(seed: int) -> None:
     assert not any(case.fill in ("zero", "special") for case in long)
 
 
+@st.composite
+def long_or_many_rows(draw: st.DrawFn, limits: Limits) -> Call:
+    rows = draw(st.sampled_from((3, 2000)))
+    return Call((TensorCase((rows, limits.elements // rows), draw(st.sampled_from(THREE))),))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_prototype_has_many_rows_and_long_ones_as_native_code_of_one_dtype(seed: int) -> None:
+    many, long = (call.args[0] for call in Calls(Spec(calls=long_or_many_rows), seed).native_calls())
+    assert (many.shape[0], long.shape[0]) == (2000, 3)
+    assert many.dtype == long.dtype == torch.float32
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_many_rows_have_several_columns_and_numbers_that_show(seed: int) -> None:
     call = Calls(Spec(calls=matrices), seed, kind="port").call_of_rows(65_537, 2**19)

@@ -43,7 +43,7 @@ _SWEEP_CHOICES = 8  # drawn calls from which such a call is chosen
 _LENGTHS, _MOST_LENGTHS = 24, 6  # drawn calls, of which those with long dimensions are chosen; the most of them
 _WARP = 32
 _MOST_WARPS = 7  # full warps, at most, in a call that tests a tail
-_NATIVE_ROWS = range(1025, 4097)
+_NATIVE_ROWS, _NATIVE_FEW_ROWS = range(1025, 4097), range(2, 6)
 # Of calls on a CPU: where kernels are interpreted, and where they are compiled.
 IN_SIMULATOR, COMPILED = Limits(elements=20_000), Limits(elements=100_000)
 # Each of these kinds of calls has its own range of salts, so that they are drawn independently.
@@ -250,18 +250,19 @@ class CallSource(ABC):
             edges += _with_peaks(max(edges, key=lambda call: call.elements))
         return edges
 
-    def native_call(self) -> Call | None:
-        """A large call for a prototype compiled to native code, preferably of 1,025 to 4,096 rows and of float32.
+    def native_calls(self) -> list[Call]:
+        """Large calls for a prototype compiled to native code: one of 1,025 to 4,096 rows, preferably of float32, and
+        one of that dtype with two to five rows, of more than 65,536 columns; as far as some are drawn.
 
         The rows exceed the blocks of a grid that is fixed too small, and the elements the threads of 1,024 blocks of
         256. More rows would be slow: with shuffles, each thread has a stack and synchronizes some twenty times a row,
         and 19,000 rows of one block each take 4 s.
         """
         if not self.simulated or self.search.examples < _SWEPT_FROM:
-            return None
+            return []
         with contextlib.suppress(Exception):  # the spec's, or hypothesis's
-            calls = self.drawn_calls(Limits(elements=2**19 - 1, fewest=2**18 + 2**16), 12, salt=_NATIVE_SALT)
-            return min(
+            calls = self.drawn_calls(Limits(elements=2**19 - 1, fewest=2**18 + 2**16), 32, salt=_NATIVE_SALT)
+            of_rows = min(
                 calls,
                 key=lambda call: (
                     rows_of(call) not in _NATIVE_ROWS,
@@ -269,7 +270,10 @@ class CallSource(ABC):
                     call.dtype != torch.float32,
                 ),
             )
-        return None
+            others = [call for call in calls if call is not of_rows and call.dtype == of_rows.dtype]  # of one build
+            long = [call for call in others if rows_of(call) in _NATIVE_FEW_ROWS]
+            return [of_rows, *sorted(long, key=_shows_all)[-1:]]
+        return []
 
     def call_of_rows(self, least: int, elements: int) -> Call | None:
         """A call with at least ``least`` rows in a tensor and fewer than ``elements`` elements; None if there is none.

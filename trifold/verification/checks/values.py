@@ -51,8 +51,8 @@ def values(cell: Cell) -> str | None:
     right_or_refused(cell, compare)
     cell.compared_all = True
     results_apart(cell)
-    large = [*cell.native_edges(), cell.native_call()]
-    return as_native_code(cell, lambda call: compare(cell, call), filter(None, large))
+    large = [*cell.native_edges(), *cell.native_calls()]
+    return as_native_code(cell, lambda call: compare(cell, call), large)
 
 
 def _require_same(cell: Cell, call: Call, by_keyword: Call) -> None:
