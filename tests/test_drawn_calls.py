@@ -69,6 +69,27 @@ def test_long_rows_come_at_least_in_pairs(seed: int) -> None:
     assert not any(case.fill in ("zero", "special") for case in long)
 
 
+def pairs(limits: Limits) -> st.SearchStrategy[Call]:
+    operands = tensors(st.sampled_from(((3, 4), (2, 3, 5)))), tensors((3, 4), layouts=("contiguous", "offset"))
+    return st.tuples(*operands).map(Call)
+
+
+def test_a_tensor_has_stride_0_in_its_first_and_in_its_last_dimension_if_the_spec_expands_it() -> None:
+    calls = list(Calls(Spec(calls=pairs), 0).expanded_calls())
+    assert [(call.args[0].layout, call.args[1].layout != "expanded") for call in calls] == [("expanded", True)] * 2
+    assert [call.args[0].make().stride().index(0) - len(call.args[0].shape) for call in calls][1] == -1
+    assert calls[0].args[0].make().stride(0) == 0
+
+
+def rows(limits: Limits) -> st.SearchStrategy[Call]:
+    return st.sampled_from(((1, limits.elements), (limits.elements, 1))).map(lambda shape: Call((TensorCase(shape),)))
+
+
+def test_each_remainder_of_a_warp_comes_as_that_of_a_rows_columns() -> None:
+    columns = [call.args[0].shape[1] for call in Calls(Spec(calls=rows), 0).tail_calls()]
+    assert len({count % 32 for count in columns if count >= 32}) >= 30
+
+
 @st.composite
 def long_or_many_rows(draw: st.DrawFn, limits: Limits) -> Call:
     rows = draw(st.sampled_from((3, 2000)))

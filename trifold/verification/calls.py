@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import math
 import zlib
 from abc import ABC, abstractmethod
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from trifold.build.paths import gpu_paths
-from trifold.spec import Call, IndexCase, Limits, Spec, TensorCase
+from trifold.spec import AliasCase, Call, IndexCase, Limits, Spec, TensorCase
 from trifold.spec.case import AnyCase
 
 FEW = 2048  # elements; of larger calls, checks of accesses make fewer
@@ -43,6 +44,7 @@ _SWEEP_CHOICES = 8  # drawn calls from which such a call is chosen
 _LENGTHS, _MOST_LENGTHS = 24, 6  # drawn calls, of which those with long dimensions are chosen; the most of them
 _WARP = 32
 _MOST_WARPS = 7  # full warps, at most, in a call that tests a tail
+_TAIL_CHOICES = 4  # drawn calls, at most, to find one of a single row
 _NATIVE_ROWS, _NATIVE_FEW_ROWS = range(1025, 4097), range(2, 6)
 # Of calls on a CPU: where kernels are interpreted, and where they are compiled.
 IN_SIMULATOR, COMPILED = Limits(elements=20_000), Limits(elements=100_000)
@@ -295,18 +297,51 @@ class CallSource(ABC):
         return None
 
     def tail_calls(self) -> Iterator[Call]:
-        """A call for each remainder of the number of elements modulo 32: each tail of a warp or a vector.
+        """Calls for each remainder modulo 32, each tail of a warp or a vector: of the number of elements, and of the
+        last dimension.
 
         A remainder is left out where the spec has no call of exactly that many elements.
         """
         for tail in range(_WARP if self.search.examples >= _SWEPT_FROM else 0):
-            # The candidate with the most divisors, so that not all shapes are a single row or column.
-            some = (_WARP * (1 + (tail + k) % _MOST_WARPS) + tail for k in range(4))
-            elements = max(some, key=lambda n: sum(n % d == 0 for d in range(2, n)))
-            calls: list[Call] = []
+            some = [_WARP * (1 + (tail + k) % _MOST_WARPS) + tail for k in range(4)]
+            # The candidate with the most divisors, so that not all shapes are a single row or column; and that with the
+            # fewest, in a single row.
+            divided, whole = (choice(some, key=_divisors) for choice in (max, min))
             with contextlib.suppress(Exception):  # the spec's, or hypothesis's
-                calls = self.drawn_calls(Limits(elements=elements, fewest=elements), 1, salt=_TAIL_SALT + tail)
-            yield from calls
+                yield self._of_elements(divided, _TAIL_SALT + tail)
+                for turn in range(_TAIL_CHOICES):
+                    call = self._of_elements(whole, _TAIL_SALT + _WARP * (turn + 1) + tail)
+                    if any(case.shape[-1:] == (whole,) for _, case in call.cases()):
+                        yield call
+                        break
+
+    def expanded_calls(self) -> Iterator[Call]:
+        """For each tensor that the spec's calls expand, two small calls in which it has stride 0, one in its first
+        dimension and one in its last; no dimension has one element."""
+        drawn = self.drawn_calls(FORMS_LIMITS, FORMS, salt=FORMS_SALT)
+        every = [*drawn, *(call for _, call in self.fixed_calls())]
+        may_be = {
+            path: None
+            for call in every
+            for path, case in call.cases()
+            if isinstance(case, TensorCase) and case.layout == "expanded"
+        }
+        for path, last in itertools.product(may_be, (False, True)):
+            for call in drawn:
+                case = dict(call.cases()).get(path)
+                if isinstance(case, TensorCase) and len(case.shape) > 1 < min(case.shape) and _may_change(call):
+                    dim = len(case.shape) - 1 if last else 0
+                    changed = replace(case, layout="expanded", offset=1, dim=dim)
+                    yield call.with_cases(functools.partial(exchanged, case, changed))
+                    break
+
+    def _of_elements(self, elements: int, salt: int) -> Call:
+        """A drawn call of exactly so many elements; raises if the spec has none."""
+        return self.drawn_calls(Limits(elements=elements, fewest=elements), 1, salt=salt)[0]
+
+
+def _divisors(number: int) -> int:
+    return sum(number % other == 0 for other in range(2, number))
 
 
 def _of_power(power: int) -> Limits:
@@ -350,6 +385,11 @@ def describe(call: Call) -> str:
 def _shows_all(call: Call) -> bool:
     """Whether no floating-point tensor consists of zeros, or has nans, so that each number shows in the result."""
     return not any(case.fill in ("zero", "special") for _, case in call.floating())
+
+
+def _may_change(call: Call) -> bool:
+    """Whether all of its numbers show, and no argument is part of another."""
+    return _shows_all(call) and not any(isinstance(value, AliasCase) for value in call.args)
 
 
 def dtypes_of(call: Call) -> set[str]:

@@ -3,6 +3,7 @@ order."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +13,11 @@ from torch import Tensor
 
 from trifold.spec import Call, Result
 from trifold.verification.cell import Cell
+from trifold.verification.noise import Evaluations, mismatch_beyond_noise, similar_calls
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
-from trifold.verification.tolerance import exact_mismatch, form_mismatch, mismatch, same_numbers, zero_sign_mismatch
+from trifold.verification.tolerance import exact_mismatch, form_mismatch, same_numbers, zero_sign_mismatch
 
 _KEPT_ELEMENTS = 4096  # of a call, at most
 
@@ -64,14 +66,20 @@ class Expected:
             return _wrong_set(result, native, how)
         if not (native.is_floating_point() or native.is_complex()):
             return exact_mismatch(result, native, self._ties(how, result, native))
-        wrong = mismatch(result, exact, native, scale, multiple=spec.multiple)
+        noise = functools.partial(self._evaluations, number)
+        wrong = mismatch_beyond_noise(result, exact, native, scale, noise, spec.multiple)
         if wrong and how.tie is not None:
             ties = self._ties(how, result, native)
             same = torch.where(ties, native.detach().cpu(), result.detach().cpu())
-            wrong = mismatch(same, exact, native, scale, multiple=spec.multiple)
+            wrong = mismatch_beyond_noise(same, exact, native, scale, noise, spec.multiple)
         if not wrong and signs and not spec.zero_signs:
             wrong = zero_sign_mismatch(result, exact, native)
         return wrong
+
+    def _evaluations(self, number: int) -> Evaluations:
+        for call in similar_calls(self.call):
+            exact, own = (self.cell.refer(call, exact=wide)[number] for wide in (True, False))
+            yield exact, own, scales(self.cell, call)[number]
 
     def _ties(self, how: Result, result: Tensor, native: Tensor) -> Tensor:
         """The elements at which the result differs from the reference's and is as right, by the spec's ties."""

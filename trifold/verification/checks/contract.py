@@ -19,7 +19,7 @@ from trifold.isolation.tensors import mapped, numbered
 from trifold.spec import DTYPES, Call, TensorCase
 from trifold.spec.call import Path
 from trifold.spec.case import AnyCase, Layout
-from trifold.verification.calls import exchanged
+from trifold.verification.calls import FORMS_LIMITS, FORMS_SALT, exchanged
 from trifold.verification.cell import Cell
 from trifold.verification.checks.agreement import runs_of
 from trifold.verification.checks.differentiation import (
@@ -243,7 +243,7 @@ def _taken_for_others(cell: Cell) -> Iterator[tuple[Call, Call, str]]:
     """Pairs of calls that a cache could confuse, and what is the same in both: the first and last number of a tensor;
     then their sum, too. Found by trying seeds for tensors of whole numbers from -4 to 4: about one pair in 81 has the
     same ends, and of a dozen numbers about one in 1,000 also has the same sum."""
-    drawn = (call for number in range(_DRAWN) for call in cell.drawn_calls(cell.limits, 1, salt=number))
+    drawn = (call for number in range(_DRAWN) for call in cell.drawn_calls(FORMS_LIMITS, 1, salt=FORMS_SALT + number))
     wanted = ["first and last numbers", "first and last numbers, and sum"]
     for call in itertools.chain((call for _, call in cell.fixed_calls()), drawn):
         for _, case in call.floating():

@@ -17,10 +17,11 @@ from trifold.spec.case import AnyCase
 from trifold.verification.calls import FORMS, FORMS_LIMITS, FORMS_SALT, exchanged
 from trifold.verification.cell import Arguments, Cell
 from trifold.verification.comparison import with_working
+from trifold.verification.noise import Evaluations, mismatch_beyond_noise, similar_calls
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
-from trifold.verification.tolerance import mismatch, same_bits, same_numbers
+from trifold.verification.tolerance import same_bits, same_numbers
 
 
 @dataclass(frozen=True)
@@ -286,20 +287,26 @@ class RightGradients:
         multiple: of the spec.
         native, exact: in the op's dtype, and in float64; None where no result depends on the argument.
         scale: see :func:`gradient_scales`.
+        noise: evaluates the reference on similar calls, see :mod:`trifold.verification.noise`.
     """
 
     multiple: float
     native: dict[Path, Tensor | None]
     exact: dict[Path, Tensor | None]
     scale: dict[Path, Tensor | None]
+    noise: Callable[[Path], Evaluations]
 
     @classmethod
     def of(cls, cell: Cell, call: Call, paths: Sequence[Path], *, outer: Upstream | None = None) -> RightGradients:
-        native = differentiate(cell, call, paths, cell.reference, outer=outer).grads
-        exact = differentiate(cell, call, paths, cell.reference, convert=exactly(cell), outer=outer).grads
-        scale = gradient_scales(cell, call, paths, outer=outer)
-        by_path = (dict(zip(paths, values, strict=True)) for values in (native, exact, scale))
-        return cls(cell.spec.multiple, *by_path)
+        evaluated = functools.partial(_evaluated, cell, paths=paths, outer=outer)
+
+        def noise(path: Path) -> Evaluations:
+            for each in similar_calls(call):
+                exact, native, scale = evaluated(each)
+                yield exact[path], native[path], scale[path]
+
+        exact, native, scale = evaluated(call)
+        return cls(cell.spec.multiple, native, exact, scale, noise)
 
     def wrong(self, path: Path, grad: Tensor) -> str | None:
         """What is wrong with a gradient; None if it is right, or if no result depends on the argument.
@@ -311,7 +318,18 @@ class RightGradients:
             return None
         if grad.shape == want.shape and bool((undefined := want.isnan() & grad.isinf()).any()):
             grad = torch.where(undefined, torch.nan, grad)
-        return mismatch(grad, want, own, self.scale[path], multiple=self.multiple)
+        noise = functools.partial(self.noise, path)
+        return mismatch_beyond_noise(grad, want, own, self.scale[path], noise, self.multiple)
+
+
+def _evaluated(
+    cell: Cell, call: Call, *, paths: Sequence[Path], outer: Upstream | None
+) -> tuple[dict[Path, Tensor | None], ...]:
+    """The reference's gradients in float64 and in the op's dtype, and their scales, by path."""
+    exact = differentiate(cell, call, paths, cell.reference, convert=exactly(cell), outer=outer).grads
+    native = differentiate(cell, call, paths, cell.reference, outer=outer).grads
+    scale = gradient_scales(cell, call, paths, outer=outer)
+    return tuple(dict(zip(paths, values, strict=True)) for values in (exact, native, scale))
 
 
 def same_gradients(

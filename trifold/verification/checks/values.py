@@ -39,7 +39,8 @@ def values(cell: Cell) -> str | None:
         cell.calls.append(call)
 
     cell.for_each_call(test)
-    for call in (*cell.swept_calls(), *cell.calls_of_length(), *cell.tail_calls(), *cell.peaked_calls()):
+    of_sizes = (*cell.swept_calls(), *cell.calls_of_length(), *cell.tail_calls())
+    for call in (*of_sizes, *cell.peaked_calls(), *cell.expanded_calls()):
         cell.run_case(test, call)
     with_many_rows(cell, functools.partial(compare, cell))
     # The same calls again, long after the first: a result cached by address, shape or number of the call is stale by

@@ -1,0 +1,64 @@
+"""How inexact the reference is in float64, where there is nothing more exact to compare it with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from trifold.spec import Call, TensorCase
+from trifold.spec.case import AnyCase
+from trifold.verification.tolerance import allowed_error, mismatch
+
+_NARROWER = {torch.float64: torch.float32, torch.complex128: torch.complex64}
+_MOST_CALLS = 16
+_ENOUGH = 2048  # elements, in all calls together
+
+# Of some calls: the exact result, the reference's own in the call's dtype, and the scale.
+Evaluations = Iterable[tuple[Tensor | None, Tensor | None, Tensor | None]]
+
+
+def mismatch_beyond_noise(
+    got: Tensor,
+    want: Tensor,
+    own: Tensor,
+    scale: Tensor | None,
+    evaluations: Callable[[], Evaluations],
+    multiple: float,
+) -> str | None:
+    """:func:`~trifold.verification.tolerance.mismatch`. Of a result in float64, the reference may be as wrong as the
+    implementation: a difference of two numbers, say, where the implementation has a quotient. If they differ, the bound
+    is that of the same formula in float32, in round-offs, where float64 shows its error.
+
+    Args:
+        got, want, own, scale, multiple: as of ``mismatch``.
+        evaluations: the reference on :func:`similar_calls`.
+    """
+    wrong = mismatch(got, want, own, scale, multiple=multiple)
+    if not wrong or got.dtype not in _NARROWER:
+        return wrong
+    multiples = [multiple]
+    for exact, narrow, size in evaluations():
+        if exact is not None and narrow is not None and narrow.dtype in _NARROWER.values():
+            both = (_real(exact).double().cpu(), _real(narrow).double().cpu())
+            bound = allowed_error(*both, None if size is None else _real(size), torch.float32, multiple=multiple)
+            multiples.append(bound.multiple)
+    return mismatch(got, want, own, scale, multiple=max(multiples))
+
+
+def similar_calls(call: Call) -> Iterator[Call]:
+    """The call in float32 in place of float64, with other numbers of the same fills: the more, the smaller it is."""
+
+    def other(case: AnyCase, step: int) -> AnyCase:
+        if not isinstance(case, TensorCase) or not (case.dtype.is_floating_point or case.dtype.is_complex):
+            return case
+        return replace(case, dtype=_NARROWER.get(case.dtype, case.dtype), seed=case.seed + step)
+
+    for step in range(min(max(_ENOUGH // max(call.elements, 1), 1), _MOST_CALLS)):
+        yield call.with_cases(lambda case, step=step: other(case, step))  # type: ignore[misc]
+
+
+def _real(value: Tensor) -> Tensor:
+    return torch.view_as_real(value.detach()) if value.is_complex() else value.detach()
