@@ -90,6 +90,16 @@ def test_each_remainder_of_a_warp_comes_as_that_of_a_rows_columns() -> None:
     assert len({count % 32 for count in columns if count >= 32}) >= 30
 
 
+def one_long_row(limits: Limits) -> st.SearchStrategy[Call]:
+    return tensors((1, limits.elements), layouts=("outermost", "sliced"), fills=("wide",)).map(lambda x: Call((x,)))
+
+
+def test_the_largest_number_of_a_peaked_call_is_alone_in_the_last_column() -> None:
+    peaked = [call.args[0].make().float() for call in Calls(Spec(calls=one_long_row), 0, kind="port").peaked_calls()]
+    assert len(peaked) == 2
+    assert all(x.argmax() == x.numel() - 1 and (x == x.max()).sum() == 1 for x in peaked)
+
+
 @st.composite
 def long_or_many_rows(draw: st.DrawFn, limits: Limits) -> Call:
     rows = draw(st.sampled_from((3, 2000)))

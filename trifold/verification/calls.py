@@ -232,7 +232,10 @@ class CallSource(ABC):
             calls = self.drawn_calls(_of_power(power), _LONG_CHOICES, salt=_PEAK_SALT + power)
             if not any(case.fill in _OF_MANY_SIZES for call in calls for _, case in call.floating()):
                 continue  # the op may not take a large number
-            yield from _with_peaks(min(calls, key=lambda call: (call.dtype == torch.float64, rows_of(call))))
+            # Of an odd number of columns, slices of a row leave some of them over.
+            yield from _with_peaks(
+                min(calls, key=lambda call: (call.dtype == torch.float64, _columns_of(call) % 2 == 0, rows_of(call)))
+            )
 
     def native_edges(self) -> list[Call]:
         """The spec's edges that are too large for the simulator, for a prototype compiled to native code: of those that
@@ -354,7 +357,10 @@ def _with_peaks(call: Call) -> Iterator[Call]:
     tensors = [case for _, case in call.floating() if isinstance(case, TensorCase)]
     largest = max(tensors, key=lambda case: math.prod(case.shape), default=None)
     if largest is not None and largest.shape:
-        yield call.with_cases(functools.partial(exchanged, largest, replace(largest, fill="peak")))
+        # In other layouts, the rows that are filled are not those of the tensor, or have other ends.
+        layout = largest.layout if largest.layout in ("offset", "padded") else "contiguous"
+        peaked = replace(largest, fill="peak", layout=layout)
+        yield call.with_cases(functools.partial(exchanged, largest, peaked))
 
 
 def exchanged(case: AnyCase, other: AnyCase, each: AnyCase) -> AnyCase:
@@ -401,6 +407,12 @@ def rows_of(call: Call) -> int:
     """The number of rows of the call's tensor with the most rows."""
     shapes = [case.shape for _, case in call.cases()]
     return max((math.prod(shape[:-1]) for shape in shapes), default=0)
+
+
+def _columns_of(call: Call) -> int:
+    """The last dimension of the call's largest tensor."""
+    largest = max((case.shape for _, case in call.cases()), key=math.prod, default=())
+    return largest[-1] if largest else 1
 
 
 def _in_float32(call: Call) -> Call:
