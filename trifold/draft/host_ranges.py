@@ -21,12 +21,7 @@ def range_of_result(op: Any, a: Interval | None, b: Interval | None) -> Interval
     """The range of ``a op b``, without results that overflow, which is undefined in C++. None: it is not known."""
     if a is None or b is None or op not in _OF_RESULTS:
         return None
-    return common(limits(v.INT[0]), _OF_RESULTS[op](a, b))
-
-
-def common(a: Interval | None, b: Interval | None) -> Interval | None:
-    """The numbers in both ranges."""
-    if a is None or b is None:
-        return a or b
-    low, high = max(a[0], b[0]), min(a[1], b[1])
-    return (low, high) if low <= high else None
+    of_int64 = limits(v.INT[0])
+    assert of_int64 is not None
+    (low, high), (least, most) = _OF_RESULTS[op](a, b), of_int64
+    return (max(low, least), min(high, most)) if low <= most and high >= least else None

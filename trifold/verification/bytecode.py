@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from pathlib import Path
 
 from trifold.build.cache import cache_folder
 
@@ -19,4 +18,4 @@ def environment() -> dict[str, str]:
     assert torch is not None and torch.origin is not None
     if os.path.exists(importlib.util.cache_from_source(torch.origin)):
         return {}
-    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(Path(cache_folder(), "bytecode"))}
+    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache_folder() / "bytecode")}

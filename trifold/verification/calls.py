@@ -331,8 +331,8 @@ class CallSource(ABC):
         }
         for path, last in itertools.product(may_be, (False, True)):
             for call in drawn:
-                case = dict(call.cases()).get(path)
-                if isinstance(case, TensorCase) and len(case.shape) > 1 < min(case.shape) and _may_change(call):
+                case, usable = dict(call.cases()).get(path), _shows_all(call) and not has_alias(call)
+                if isinstance(case, TensorCase) and len(case.shape) > 1 < min(case.shape) and usable:
                     dim = len(case.shape) - 1 if last else 0
                     changed = replace(case, layout="expanded", offset=1, dim=dim)
                     yield call.with_cases(functools.partial(exchanged, case, changed))
@@ -393,9 +393,9 @@ def _shows_all(call: Call) -> bool:
     return not any(case.fill in ("zero", "special") for _, case in call.floating())
 
 
-def _may_change(call: Call) -> bool:
-    """Whether all of its numbers show, and no argument is part of another."""
-    return _shows_all(call) and not any(isinstance(value, AliasCase) for value in call.args)
+def has_alias(call: Call) -> bool:
+    """Whether an argument is another one, or overlaps it."""
+    return any(isinstance(value, AliasCase) for value in call.args)
 
 
 def dtypes_of(call: Call) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
@@ -50,15 +51,15 @@ def mismatch_beyond_noise(
 
 def similar_calls(call: Call) -> Iterator[Call]:
     """The call in float32 in place of float64, with other numbers of the same fills: the more, the smaller it is."""
-
-    def other(case: AnyCase, step: int) -> AnyCase:
-        if not isinstance(case, TensorCase) or not (case.dtype.is_floating_point or case.dtype.is_complex):
-            return case
-        return replace(case, dtype=_NARROWER.get(case.dtype, case.dtype), seed=case.seed + step)
-
     for step in range(min(max(_ENOUGH // max(call.elements, 1), 1), _MOST_CALLS)):
-        yield call.with_cases(lambda case, step=step: other(case, step))  # type: ignore[misc]
+        yield call.with_cases(functools.partial(_narrowed, step))
+
+
+def _narrowed(step: int, case: AnyCase) -> AnyCase:
+    if not isinstance(case, TensorCase) or not (case.dtype.is_floating_point or case.dtype.is_complex):
+        return case
+    return replace(case, dtype=_NARROWER.get(case.dtype, case.dtype), seed=case.seed + step)
 
 
 def _real(value: Tensor) -> Tensor:
-    return torch.view_as_real(value.detach()) if value.is_complex() else value.detach()
+    return torch.view_as_real(value.detach().resolve_conj()) if value.is_complex() else value.detach()

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from trifold.apart import can_reserve
-from trifold.spec import AliasCase, Call
-from trifold.verification.calls import FEW, is_ordinary
+from trifold.spec import Call
+from trifold.verification.calls import FEW, has_alias, is_ordinary
 from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import RightGradients, differentiate
 from trifold.verification.comparison import Expected
@@ -100,8 +100,7 @@ def _calls(cell: Cell) -> Iterator[Call]:
     for _, call in cell.fixed_calls():
         shapes = tuple(case.shape for _, case in call.cases())
         small = call.elements <= FEW and all(n <= _MOST_ALONG for shape in shapes for n in _outermost(shape))
-        aliased = any(isinstance(value, AliasCase) for value in call.args)
-        if small and not aliased and any(map(_outermost, shapes)):
+        if small and not has_alias(call) and any(map(_outermost, shapes)):
             of_shapes.setdefault(shapes, []).append(call)
     for shapes, calls in of_shapes.items():
         yield calls[zlib.crc32(repr(shapes).encode()) % len(calls)]

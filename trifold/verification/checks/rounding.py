@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from trifold.spec import AliasCase, Call, Limits, TensorCase
+from trifold.spec import Call, Limits, TensorCase
 from trifold.spec.case import AnyCase
-from trifold.verification.calls import CallSource
+from trifold.verification.calls import CallSource, has_alias
 from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import (
     differentiate,
@@ -126,8 +126,7 @@ def suitable_calls(cell: CallSource, draws: int) -> Iterator[tuple[int, Call]]:
     for salt in range(draws):
         for call in cell.drawn_calls(Limits(elements=share, fewest=share // 2), 1, salt=1000 + salt):
             # Of one tensor given twice, autograd adds two gradients, each of which is rounded.
-            aliased = any(isinstance(value, AliasCase) for value in call.args)
-            if call.dtype.is_floating_point and not aliased:
+            if call.dtype.is_floating_point and not has_alias(call):
                 yield salt, call
 
 

@@ -18,7 +18,7 @@ from trifold.findings import KernelFault
 from trifold.spec import DTYPES, AliasCase, Call, IndexCase, TensorCase
 from trifold.spec.call import Path
 from trifold.spec.case import AnyCase, Layout
-from trifold.verification.calls import exchanged
+from trifold.verification.calls import exchanged, has_alias
 from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import in_dtype
 from trifold.verification.outcomes import CheckFailed
@@ -49,7 +49,7 @@ def undrawn_calls(cell: Cell) -> Iterator[tuple[str, Call]]:
             other = replace(case, layout=layout, offset=1, dim=len(case.shape) - 1)
             name = f"{cell.name(path)} {layout}, where it is contiguous in each call of the spec"
             yield name, call.with_cases(functools.partial(exchanged, case, other))
-    without_aliases = [call for call in floating if not any(isinstance(v, AliasCase) for v in call.args)]
+    without_aliases = [call for call in floating if not has_alias(call)]
     yield from _unlike_the_first(cell, without_aliases)
     if len(without_aliases) == len(floating):
         yield from _passed_twice(cell, floating)

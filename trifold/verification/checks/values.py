@@ -10,8 +10,9 @@ from typing import Any
 
 from torch import Tensor
 
-from trifold.spec import AliasCase, Call
+from trifold.spec import Call
 from trifold.spec.call import Path, tensor_at
+from trifold.verification.calls import has_alias
 from trifold.verification.cell import Cell
 from trifold.verification.checks.apart import results_apart
 from trifold.verification.checks.many_rows import with_many_rows
@@ -73,8 +74,7 @@ def _called_by_keyword(cell: Cell) -> Iterator[tuple[Call, Call]]:
         form = len(call.args), *sorted(call.kwargs)
         given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
         fits = len(given) == len(call.args) + len(call.kwargs) and set(names).issuperset(given)
-        aliases = any(isinstance(value, AliasCase) for value in call.args)
-        if form in forms or not fits or aliases or call.elements > _SMALL:
+        if form in forms or not fits or has_alias(call) or call.elements > _SMALL:
             continue
         forms.add(form)
         yield call, replace(call, args=(), kwargs=defaults | given)
