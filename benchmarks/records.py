@@ -160,6 +160,13 @@ RECORDS: tuple[Record, ...] = (
         ("TRIFOLD_RECORD=$(dirname {file}) python -m pytest -q -n 0 -m gpu tests/cpu/test_sanitizer_agreement.py",),
         5,
     ),
+    Record(
+        "drafts/h200.json",
+        "GPU",
+        _both(_ops("cuda"), _files("tests/draft/golden/*")),
+        ("python benchmarks/drafts.py --json {file}",),
+        5,
+    ),
     Record("verify/h200-x2.json", "two GPUs", _ops("cuda", checked=True), ("trifold verify --json {file}",), 8),
     Record(
         "cpu/cpu.json",
