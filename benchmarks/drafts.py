@@ -136,6 +136,7 @@ def main() -> int:
 
         facts = environment(ROOT, torch.device("cuda")) | {"complete": not options.ops, "sources": sources(RECORD)}
         result = {"environment": facts, "summary": of_ops, "cases": lines}
+        options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(json.dumps(of_ops, indent=1))
     below = missed(of_ops)
