@@ -126,7 +126,8 @@ __device__ __forceinline__ void store_residual(T* row, const T* x, const trifold
     if constexpr (edges) part.edge = T(0.0f);
   }
   part.store(row, at);
-  if (!target.known() || !(at.template mine<V>(target.column) || (edges && at.edge == target.column))) return;
+  const bool in_piece = target.column < at.columns && at.template mine<V>(target.column);
+  if (!target.known() || !(in_piece || (edges && at.edge == target.column))) return;
   const float at_target = trifold::scaled_exp<T>(target.logit(x) - all.max) * trifold::close_reciprocal<T>(all.sum);
   row[target.column] = T((at_target - (1 - smoothing)) * share - q);
 }
