@@ -6,6 +6,8 @@ import os
 import re
 import signal
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -95,6 +97,19 @@ def test_where_the_nursery_was_killed_workers_are_fresh() -> None:
     os.close(read)
     os.close(write)
     own.close()
+
+
+def test_two_threads_that_wait_get_the_same_status() -> None:
+    """One that has given up waiting may still read when the next one waits."""
+    read, write = os.pipe()
+    forked = nursery.Forked(1, open(read, "rb", buffering=0))
+    with ThreadPoolExecutor(2) as pool:
+        waits = [pool.submit(forked.wait) for _ in range(2)]
+        for digit in b"17\n":
+            time.sleep(0.02)
+            os.write(write, bytes([digit]))
+        assert [each.result() for each in waits] == [17, 17]
+    os.close(write)
 
 
 def test_none_is_open_where_it_would_not_pay() -> None:

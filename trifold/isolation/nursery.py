@@ -72,19 +72,24 @@ class Forked:
         pid: of the worker, which leads its own process group.
         status: a pipe that reports the worker's exit status.
         ended: the exit status, once it has been read.
+        reading: held by the thread that reads it.
     """
 
     pid: int
     status: IO[bytes]
     ended: list[int] = field(default_factory=list)
+    reading: threading.Lock = field(default_factory=threading.Lock)
 
     def wait(self) -> int:
-        """Wait for its end; returns the exit status as ``subprocess.Popen.wait`` does. Can be called again."""
-        if not self.status.closed:
-            with self.status:
-                told = self.status.readline()
-            self.ended.append(int(told) if told else -signal.SIGKILL)  # the process that waited for it was killed, too
-        return self.ended[0]
+        """Wait for its end; returns the exit status as ``subprocess.Popen.wait`` does. Can be called again, and by
+        several threads."""
+        with self.reading:
+            if not self.ended:
+                with self.status:
+                    told = self.status.readline()
+                # Nothing: the process that waited for it was killed, too.
+                self.ended.append(int(told) if told else -signal.SIGKILL)
+            return self.ended[0]
 
 
 class Nursery:
