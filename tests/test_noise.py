@@ -50,4 +50,5 @@ def test_similar_calls_are_in_float32_with_other_numbers_of_the_same_fill() -> N
         (torch.float32, "exact", torch.bfloat16, 2.0)
     }
     assert len({each.args[0].seed for each in calls}) == 16
-    assert len(list(similar_calls(Call((TensorCase((4096,), torch.float64),))))) == 1
+    assert len(list(similar_calls(Call((TensorCase((100_000,), torch.float64),))))) == 16
+    assert len(list(similar_calls(Call((TensorCase((1 << 22,), torch.float64),))))) == 1

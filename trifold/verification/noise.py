@@ -15,7 +15,7 @@ from trifold.verification.tolerance import allowed_error, mismatch
 
 _NARROWER = {torch.float64: torch.float32, torch.complex128: torch.complex64}
 _MOST_CALLS = 16
-_ENOUGH = 2048  # elements, in all calls together
+_MOST_ELEMENTS = 1 << 21  # in all calls together
 
 # Of some calls: the exact result, the reference's own in the call's dtype, and the scale.
 Evaluations = Iterable[tuple[Tensor | None, Tensor | None, Tensor | None]]
@@ -50,8 +50,9 @@ def mismatch_beyond_noise(
 
 
 def similar_calls(call: Call) -> Iterator[Call]:
-    """The call in float32 in place of float64, with other numbers of the same fills: the more, the smaller it is."""
-    for step in range(min(max(_ENOUGH // max(call.elements, 1), 1), _MOST_CALLS)):
+    """The call in float32 in place of float64, with other numbers of the same fills. Several even of a large call: of
+    its elements, the one that loses most may be one of a kind, such as that of a row's class."""
+    for step in range(min(max(_MOST_ELEMENTS // max(call.elements, 1), 1), _MOST_CALLS)):
         yield call.with_cases(functools.partial(_narrowed, step))
 
 
