@@ -102,7 +102,7 @@ def test_where_the_nursery_was_killed_workers_are_fresh() -> None:
 def test_two_threads_that_wait_get_the_same_status() -> None:
     """One that has given up waiting may still read when the next one waits."""
     read, write = os.pipe()
-    forked = nursery.Forked(1, open(read, "rb", buffering=0))
+    forked = nursery.Forked(1, os.fdopen(read, "rb", buffering=0))
     with ThreadPoolExecutor(2) as pool:
         waits = [pool.submit(forked.wait) for _ in range(2)]
         for digit in b"17\n":
