@@ -13,7 +13,7 @@ from numba.core.dispatcher import Dispatcher
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
-from trifold.draft.host_conditions import call, infix, is_table, text_of
+from trifold.draft.host_conditions import call, is_table, text_of
 from trifold.draft.host_expressions import HostExpressions
 from trifold.draft.refusal import DraftError
 
@@ -167,14 +167,9 @@ class HostParts(HostExpressions):
 
     def part_of(self, base: v.Tensor, index: ast.expr, node: ast.AST) -> v.Tensor:
         if isinstance(index, ast.Slice) and index.step is None:
-            size = self.size(base, 0)
-            given = [None if each is None else self.evaluate(each) for each in (index.lower, index.upper)]
-            start = v.number(0) if given[0] is None else self._end(given[0], size, node)
-            stop = size if given[1] is None else self._end(given[1], size, node)
-            if not _in_order(*given):
-                start = start if self.maybe else self.named(start, "start", self.into)
-                stop = _size("max", start, stop)
-            expr = call("trifold::slice", base.expr, start.expr, stop.expr)
+            start = 0 if index.lower is None else self.evaluate(index.lower)
+            stop = () if index.upper is None else (self.evaluate(index.upper),)
+            expr = call("trifold::slice", base.expr, *(v.number(each).expr for each in (start, *stop)))
             return v.Tensor(expr, base.dtypes, base.dimensions, strided=base.strided, memory=base.memory)
         parts = index.elts if isinstance(index, ast.Tuple) else [index]
         at: list[Any] = [None if isinstance(each, ast.Slice) else self.evaluate(each) for each in parts]
@@ -184,18 +179,6 @@ class HostParts(HostExpressions):
             return base
         problem = "this part of a tensor is not translated in a launch function"
         raise DraftError(self.place(node), problem, "write x[start:stop], x[i, j] or x.select(dimension, i)")
-
-    def _end(self, given: Any, size: v.Number, node: ast.AST) -> v.Number:
-        """The start or stop of a slice, which Python limits to the size; a negative one counts from the end."""
-        if isinstance(given, int) and given < 0:
-            return _size("max", self.binary(operator.sub, size, -given, node), 0)
-        place = self.with_known_range(v.number(given))
-        if place.interval == (0, 0):
-            return place
-        if place.interval is not None and place.interval[0] >= 0:
-            return _size("min", place, size)
-        negative = infix("<", place, v.number(0), v.BOOL)
-        return _size("clamp", self.chosen(negative, self.binary(operator.add, place, size, node), place, node), 0, size)
 
     def numbers_of(self, x: v.Tensor, places: Iterable[Any], node: ast.AST, *, all_of: bool = False) -> list[v.Number]:
         """The numbers at these places of a row, at this point: later launches may change them."""
@@ -248,19 +231,6 @@ class HostParts(HostExpressions):
         after = star + 1 - count
         first, last = (tuple(self.size(tensor, d) for d in each) for each in (range(star), range(after, 0)))
         return (*first, v.Shape((v.Part(tensor, star, after),)), *last)
-
-
-def _size(function: str, *numbers: Any) -> v.Number:
-    """What ``min``, ``max`` or ``clamp`` gives, which is a size."""
-    given = tuple(v.number(each).expr for each in numbers)
-    return v.Number(cpp.CallTo(f"std::{function}<int64_t>", given, type=v.INT, interval=v.SIZE), v.INT, v.SIZE)
-
-
-def _in_order(lower: Any, upper: Any) -> bool:
-    """Whether a slice from ``lower`` ends where it begins, or after that, whatever the size is."""
-    if lower is None or upper is None or (isinstance(lower, int) and lower == 0):
-        return True
-    return isinstance(lower, int) and isinstance(upper, int) and lower <= upper and (lower < 0) == (upper < 0)
 
 
 def _plain(value: bool | int | float) -> bool | int | float:

@@ -56,10 +56,10 @@ Tensor cumsum(const Tensor& x, bool reverse) {
     trifold::dispatch_dtypes<double, float, __half, __nv_bfloat16, int64_t, int>(x.scalar_type(), [&]<class T>() {
       const Tensor x_argument = trifold::without_gaps(trifold::rows(x));
       const Tensor y_argument = trifold::rows(y);
-      const Tensor states_argument = trifold::slice(states, 0, std::min<int64_t>(tiles, states.size(0)));
+      const Tensor states_argument = trifold::slice(states, 0, tiles);
       const Tensor aggregates_argument = torch::stable::select(sums, 0, 0);
       const Tensor prefixes_argument = torch::stable::select(sums, 0, 1);
-      const Tensor claimed_argument = trifold::slice(states, std::min<int64_t>(tiles, states.size(0)), states.size(0));
+      const Tensor claimed_argument = trifold::slice(states, tiles);
       const trifold::OnDevice device(x);
       trifold::launch<cumsum_tiles_kernel<T>>(
           device.stream(), dim3(static_cast<unsigned>(blocks2)), dim3(trifold::threads_per_block), 0,

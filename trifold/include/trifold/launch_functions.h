@@ -5,8 +5,10 @@
 #include <trifold/rows.h>
 #include <trifold/python_numbers.cuh>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <string>
 
 namespace trifold {
@@ -176,10 +178,14 @@ inline Tensor without_gaps(const Tensor& x) {
   return last < 0 || x.size(last) <= 1 || x.stride(last) == 1 ? x : torch::stable::contiguous(x);
 }
 
-// x[start:stop] along the first dimension.
-inline Tensor slice(const Tensor& x, int64_t start, int64_t stop) {
+// x[start:stop] along the first dimension, as in Python: a negative number counts from the end, and the part is
+// limited to the tensor.
+inline Tensor slice(const Tensor& x, int64_t start, int64_t stop = std::numeric_limits<int64_t>::max()) {
+  const int64_t size = x.size(0);
+  const auto limited = [&](int64_t place) { return std::clamp<int64_t>(place < 0 ? place + size : place, 0, size); };
+  const int64_t first = limited(start);
   Tensor own = x;
-  return torch::stable::narrow(own, 0, start, stop - start);
+  return torch::stable::narrow(own, 0, first, std::max<int64_t>(limited(stop) - first, 0));
 }
 
 }  // namespace trifold
