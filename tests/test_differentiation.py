@@ -86,6 +86,6 @@ def test_parameters_that_are_wider_than_half_rows_in_the_spec_remain_so() -> Non
 @pytest.mark.parametrize(("grad", "right"), [(torch.inf, True), (-torch.inf, True), (torch.nan, True), (1.0, False)])
 def test_a_difference_of_infinities_may_be_one_of_them(grad: float, right: bool) -> None:
     undefined, scale = torch.tensor([torch.nan, 2.0]), torch.ones(2, dtype=torch.float64)
-    of_x = RightGradients(4.0, {(0,): undefined}, {(0,): undefined.double()}, {(0,): scale}, lambda path: ())
+    of_x = RightGradients(4.0, {(0,): undefined}, {(0,): undefined.double()}, {(0,): scale}, 1.0, lambda path: ())
     assert (of_x.wrong((0,), torch.tensor([grad, 2.0])) is None) == right
     assert of_x.wrong((0,), torch.tensor([torch.nan, torch.inf])) is not None

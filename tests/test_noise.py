@@ -33,6 +33,14 @@ def test_a_result_may_differ_by_what_the_reference_is_inexact() -> None:
     assert wrong(6 * ROUND_OFF, evaluations()) is None
 
 
+def test_the_references_own_error_counts_besides() -> None:
+    """Of results that are accurate in float32, 4 round-offs are an implementation's and 2 the reference's."""
+    numbers = torch.linspace(3, 5, 100)
+    accurate: Evaluations = [(numbers.double(), numbers, None)]
+    assert wrong(5 * ROUND_OFF, accurate) is None
+    assert wrong(7 * ROUND_OFF, accurate) is not None
+
+
 def test_it_may_not_differ_by_more() -> None:
     said = wrong(100 * ROUND_OFF, evaluations())
     assert said is not None and "unit round-offs of float64" in said

@@ -167,6 +167,16 @@ def test_below_the_range_the_error_that_pytorch_makes_elsewhere_widens_by_twice(
     assert mismatch(ours, exact, own, None) is None
 
 
+def test_a_gradient_kept_in_a_half_type_may_be_off_by_half_a_quantum_times_the_upstream_gradient() -> None:
+    """0.58 is kept as 1 quantum, and 1.54 quanta become 2 where 0.89 is exact."""
+    quantum = 2.0**-24
+    exact = torch.tensor([0.89 * quantum], dtype=torch.float64)
+    own, ours, beyond = (torch.tensor([n * quantum]).half() for n in (1, 2, 3))
+    assert mismatch(ours, exact, own, None, upstream=1.54) is None
+    assert mismatch(ours, exact, own, None) is not None
+    assert mismatch(beyond, exact, own, None, upstream=1.54) is not None
+
+
 def test_the_multiple_counts_where_a_unit_round_off_of_float64_is_no_number() -> None:
     # 8 round-offs are 3.2 quanta, each less than half a quantum; 32,768 are allowed for intermediate results.
     exact = torch.tensor([1.8e-308], dtype=torch.float64)

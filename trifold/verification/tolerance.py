@@ -9,8 +9,9 @@ condition: the reference on absolute values, or what the spec says), and q is th
 is 1 for half types, whose intermediate results do not underflow in float32; elsewhere each of them that does is rounded
 to a multiple of q, which later factors enlarge: n is 4 · multiple, and 4096 · multiple in float64, where the exact
 result is off by as much and nothing says by how much. PyTorch's error is the largest on the same input, in units of
-u · scale; where these are smaller than q, in units of q, and n is at least twice that: a result that is kept for
-backward may be subnormal. NaN and inf must stand in the same places.
+u · scale; where these are smaller than q, in units of q, and n is at least twice that. A result that is kept for
+backward may be subnormal, off by q / 2, which the upstream gradient g multiplies: of gradients in half types, n is at
+least 1 + |g| / 2. NaN and inf must stand in the same places.
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ _REFERENCE = "the reference"
 
 
 def mismatch(
-    actual: Tensor, exact: Tensor, native: Tensor, scale: Tensor | None, *, multiple: float = 4.0
+    actual: Tensor,
+    exact: Tensor,
+    native: Tensor,
+    scale: Tensor | None,
+    *,
+    multiple: float = 4.0,
+    upstream: float = 0.0,
 ) -> str | None:
     """What is wrong with the values of ``actual``; None if nothing is.
 
@@ -35,13 +42,14 @@ def mismatch(
         scale: float64, broadcastable to the result; where it is smaller than ``|exact|`` (or None), ``|exact|`` is
             used.
         multiple: how many u · scale are accepted.
+        upstream: of a gradient, the largest absolute value of the upstream gradients.
     """
     if actual.numel() == 0:
         return None
     if actual.is_complex():
         parts = None if scale is None else scale.detach().abs().unsqueeze(-1)
         got, want, own = (torch.view_as_real(t.detach().resolve_conj()) for t in (actual, exact, native))
-        return mismatch(got, want, own, parts, multiple=multiple)
+        return mismatch(got, want, own, parts, multiple=multiple, upstream=upstream)
     info = torch.finfo(actual.dtype)
     got, want, own = (t.detach().double().cpu() for t in (actual, exact, native))
     rounded = exact.detach().cpu().to(actual.dtype).double()
@@ -49,7 +57,7 @@ def mismatch(
     if special is not None:
         return special
 
-    bound = allowed_error(want, own, scale, actual.dtype, multiple=multiple)
+    bound = allowed_error(want, own, scale, actual.dtype, multiple=multiple, upstream=upstream)
     error = torch.where(torch.isfinite(want) & torch.isfinite(got), (got - want).abs(), 0.0)
     excess = error - bound.allowed
     if bool((excess <= 0).all()):
@@ -98,12 +106,14 @@ class Bound:
     multiple: float
 
 
-def allowed_error(want: Tensor, own: Tensor, scale: Tensor | None, dtype: torch.dtype, *, multiple: float) -> Bound:
+def allowed_error(
+    want: Tensor, own: Tensor, scale: Tensor | None, dtype: torch.dtype, *, multiple: float, upstream: float = 0.0
+) -> Bound:
     """The bound of the module's docstring, for results in ``dtype``.
 
     Args:
         want, own: the exact result and PyTorch's own, both as float64 on the CPU.
-        scale, multiple: see :func:`mismatch`.
+        scale, multiple, upstream: see :func:`mismatch`.
     """
     info = torch.finfo(dtype)
     finite = torch.isfinite(want)
@@ -115,7 +125,7 @@ def allowed_error(want: Tensor, own: Tensor, scale: Tensor | None, dtype: torch.
     quantum = info.smallest_normal * info.eps
     own_error = torch.where(finite & torch.isfinite(own), (own - want).abs(), 0.0)
     own_quanta = float(torch.where(unit < quantum, own_error, 0.0).max()) / quantum
-    enlarged = {2: 1.0, 8: 4096 * multiple}.get(dtype.itemsize, 4 * multiple)
+    enlarged = {2: 1.0 + upstream / 2, 8: 4096 * multiple}.get(dtype.itemsize, 4 * multiple)
     underflow = quantum * max(enlarged, 2 * own_quanta)
     own_multiple = float(((own_error - quantum).clamp(min=0) / unit.clamp(min=quantum)).max())
     multiple = max(multiple, 2 * own_multiple)

@@ -287,6 +287,7 @@ class RightGradients:
         multiple: of the spec.
         native, exact: in the op's dtype, and in float64; None where no result depends on the argument.
         scale: see :func:`gradient_scales`.
+        upstream: the largest finite absolute value of the upstream gradients.
         noise: evaluates the reference on similar calls, see :mod:`trifold.verification.noise`.
     """
 
@@ -294,6 +295,7 @@ class RightGradients:
     native: dict[Path, Tensor | None]
     exact: dict[Path, Tensor | None]
     scale: dict[Path, Tensor | None]
+    upstream: float
     noise: Callable[[Path], Evaluations]
 
     @classmethod
@@ -302,11 +304,11 @@ class RightGradients:
 
         def noise(path: Path) -> Evaluations:
             for each in similar_calls(call):
-                exact, native, scale = evaluated(each)
+                exact, native, scale, _ = evaluated(each)
                 yield exact[path], native[path], scale[path]
 
-        exact, native, scale = evaluated(call)
-        return cls(cell.spec.multiple, native, exact, scale, noise)
+        exact, native, scale, upstream = evaluated(call)
+        return cls(cell.spec.multiple, native, exact, scale, upstream, noise)
 
     def wrong(self, path: Path, grad: Tensor) -> str | None:
         """What is wrong with a gradient; None if it is right, or if no result depends on the argument.
@@ -319,17 +321,21 @@ class RightGradients:
         if grad.shape == want.shape and bool((undefined := want.isnan() & grad.isinf()).any()):
             grad = torch.where(undefined, torch.nan, grad)
         noise = functools.partial(self.noise, path)
-        return mismatch_beyond_noise(grad, want, own, self.scale[path], noise, self.multiple)
+        return mismatch_beyond_noise(grad, want, own, self.scale[path], noise, self.multiple, self.upstream)
 
 
 def _evaluated(
     cell: Cell, call: Call, *, paths: Sequence[Path], outer: Upstream | None
-) -> tuple[dict[Path, Tensor | None], ...]:
-    """The reference's gradients in float64 and in the op's dtype, and their scales, by path."""
-    exact = differentiate(cell, call, paths, cell.reference, convert=exactly(cell), outer=outer).grads
+) -> tuple[dict[Path, Tensor | None], dict[Path, Tensor | None], dict[Path, Tensor | None], float]:
+    """The reference's gradients in float64 and in the op's dtype, their scales, by path, and the largest upstream
+    gradient."""
+    exact = differentiate(cell, call, paths, cell.reference, convert=exactly(cell), outer=outer)
     native = differentiate(cell, call, paths, cell.reference, outer=outer).grads
     scale = gradient_scales(cell, call, paths, outer=outer)
-    return tuple(dict(zip(paths, values, strict=True)) for values in (exact, native, scale))
+    sizes = [torch.nan_to_num(given.abs(), nan=0.0, posinf=0.0) for given in exact.outer if given.numel() > 0]
+    largest = max((float(size.max()) for size in sizes), default=0.0)
+    first, second, third = (dict(zip(paths, values, strict=True)) for values in (exact.grads, native, scale))
+    return first, second, third, largest
 
 
 def same_gradients(
