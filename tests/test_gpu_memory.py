@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import filelock
 import pytest
 import torch
 
 from trifold.spec import Property
+from trifold.verification import worker
 from trifold.verification.cell import Cell
 from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 from trifold.verification.remote_errors import raised
@@ -20,6 +25,7 @@ CELL = cast(
     SimpleNamespace(
         device="cuda",
         begin=lambda case, name: None,
+        announce=lambda name: None,
         process=SimpleNamespace(settle=lambda: 0),
         implementation=SimpleNamespace(function=lambda: None),
     ),
@@ -47,6 +53,26 @@ def test_it_waits_until_other_cells_have_given_memory_back(monkeypatch: pytest.M
     ran: list[int] = []
     run(lambda function, device: ran.extend(left), gpu_memory=36)
     assert ran == [41]
+
+
+def test_while_others_have_their_turn_it_says_that_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as that is: the runner would take its silence for a kernel that hangs."""
+    has(monkeypatch, 70, total=80)
+    monkeypatch.setattr(worker, "_ANNOUNCED_S", 0.01)
+    others = filelock.FileLock(Path(tempfile.gettempdir()) / f"trifold-gpu-of-tests-{os.getuid()}.lock")
+    said: list[str] = []
+
+    def announce(name: str) -> None:
+        said.append(name)
+        if len(said) == 3:
+            others.release()
+
+    monkeypatch.setattr(CELL, "announce", announce)
+    ran: list[str] = []
+    with others:
+        run(lambda function, device: ran.append(device), gpu_memory=36)
+    assert ran == ["cuda"]
+    assert said == ["property, when those of other cells have ended"] * 3
 
 
 def test_it_runs_once_more_after_others_took_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:

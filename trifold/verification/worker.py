@@ -8,6 +8,7 @@ argument: ``plan`` (the properties that will have rows), ``op`` (a process of th
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import gc
 import json
@@ -19,6 +20,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
@@ -47,6 +49,7 @@ from trifold.verification.remote_process import Process, Start
 from trifold.verification.report import BUILD, OTHER_CHECKS, PROPERTY, Failure, OutcomeName, Row
 from trifold.workspace import OpFiles, Workspace, import_file
 
+_ANNOUNCED_S = 10.0  # seconds between reports that a property waits for others
 _MEMORY_S = 60.0  # seconds to wait for memory of the GPU that other cells use
 _DEATHS = 3  # deaths of the op's process after which the other checks are given up
 
@@ -234,13 +237,22 @@ def _run_alone_on_gpu(cell: Cell, stated: Property) -> None:
     if needed > there:
         raise NotRun(Absence.SMALL_GPU, f"{needed / 2**30:.0f} GiB are needed, and it has {there / 2**30:.0f}")
     gpu = torch.cuda.get_device_properties(torch.cuda.current_device()).uuid
-    with filelock.FileLock(Path(tempfile.gettempdir()) / f"trifold-gpu-{gpu}-{os.getuid()}.lock"):
+    with _turn(cell, filelock.FileLock(Path(tempfile.gettempdir()) / f"trifold-gpu-{gpu}-{os.getuid()}.lock")):
         _await_gpu_memory(needed)
         try:
             _run_and_free(cell, stated)
         except torch.OutOfMemoryError:
             _await_gpu_memory(needed)
             _run_and_free(cell, stated)
+
+
+def _turn(cell: Cell, lock: filelock.BaseFileLock) -> AbstractContextManager[Any]:
+    """Wait for the lock, however long others hold it, which have limits of their own; the runner is told so, that it
+    does not take this process for one that hangs."""
+    while True:
+        cell.announce("property, when those of other cells have ended")
+        with contextlib.suppress(filelock.Timeout):
+            return lock.acquire(timeout=_ANNOUNCED_S)
 
 
 def _await_gpu_memory(needed: int) -> None:
