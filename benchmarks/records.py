@@ -124,7 +124,7 @@ def _host_of_wheel(waived: str = "") -> tuple[str, ...]:
 
 
 _PEERS = " --against eager,compile,liger,quack"
-_WHOLE_WHEEL = "trifold graduate $(ls verify | sed 's/[.]py$//') --name gallery_kernels --arch 9.0"
+_WHOLE_WHEEL = "trifold graduate $(basename -s .py verify/[a-z]*.py) --name gallery_kernels --arch 9.0"
 
 RECORDS: tuple[Record, ...] = (
     Record("h200-elementwise.json", "GPU", _ops("cuda", *ELEMENTWISE), _bench(ELEMENTWISE), 5),
