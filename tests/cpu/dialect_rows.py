@@ -148,16 +148,16 @@ BYTES = range(0, 32, 8)
 
 def lanes(operation: Callable[[int, int], int], bits: int, sign: bool = False) -> Callable[[int, int], int]:
     """An operation on each part of this many bits of two words."""
+    return lambda a, b: in_lanes(operation, bits, sign, a, b)
 
-    def whole(a: int, b: int) -> int:
-        result = 0
-        for at in range(0, 32, bits):
-            x, y = a >> at & (1 << bits) - 1, b >> at & (1 << bits) - 1
-            made = operation(signed(x, bits), signed(y, bits)) if sign else operation(x, y)
-            result |= (made & (1 << bits) - 1) << at
-        return result
 
-    return whole
+def in_lanes(operation: Callable[..., int], bits: int, sign: bool, *words: int) -> int:
+    result = 0
+    for at in range(0, 32, bits):
+        parts = [word >> at & (1 << bits) - 1 for word in words]
+        made = operation(*(signed(part, bits) for part in parts) if sign else parts)
+        result |= (made & (1 << bits) - 1) << at
+    return result
 
 
 def dot(a: int, b: int, c: int) -> int:
@@ -165,7 +165,7 @@ def dot(a: int, b: int, c: int) -> int:
 
 
 def rows() -> list[Row]:
-    return [*_rounding(), *_conversions(), *_small(), *_integers(), *_reals()]
+    return [*_rounding(), *_conversions(), *_small(), *_integers(), *_dpx(), *_reals()]
 
 
 def _rounding() -> list[Row]:
@@ -340,6 +340,43 @@ def _integers() -> list[Row]:
         *(Row(expression, integer(function), "words") for expression, function in words),
         *(Row(expression, integer(function), "integers") for expression, function in numbers),
     ]
+
+
+def _dpx() -> list[Row]:
+    """The largest or smallest of several integers, of each width and sign."""
+    rows = []
+    for name, best in (("max", max), ("min", min)):
+        for parts, bits, sign in (("s32", 32, True), ("u32", 32, False), ("s16x2", 16, True), ("u16x2", 16, False)):
+            rows += _dpx_of(name, best, parts, bits, sign)
+    return rows
+
+
+def _dpx_of(name: str, best: Callable[..., int], parts: str, bits: int, sign: bool) -> list[Row]:
+    def wrapped(x: int) -> int:
+        return signed(x, bits) if sign else x % (1 << bits)
+
+    def of(operation: Callable[..., int], count: int) -> Reference:
+        return lambda a, b, c: float(in_lanes(operation, bits, sign, *map(int, (a, b, c)[:count])))
+
+    def chosen(a: float, b: float, c: float) -> float:
+        same = in_lanes(lambda x, y: int(best(x, y) == x), bits, sign, int(a), int(b))
+        return float(same >> 15 | same & 1)
+
+    u, v, w = (f"{'int' if parts == 's32' else 'unsigned'}(unsigned({each}))" for each in "abc")
+    flags = "&p, &q" if bits == 16 else "&q"
+    found: list[tuple[str, Reference]] = [
+        (f"__vi{name}3_{parts}({u}, {v}, {w})", of(best, 3)),
+        (f"__viadd{name}_{parts}({u}, {v}, {w})", of(lambda x, y, z: best(wrapped(x + y), z), 3)),
+        (f"[&] {{ bool p, q; return __vib{name}_{parts}({u}, {v}, {flags}); }}()", of(best, 2)),
+        (f"[&] {{ bool p = 0, q; __vib{name}_{parts}({u}, {v}, {flags}); return 2 * p + q; }}()", chosen),
+    ]
+    if sign:
+        found += [
+            (f"__vi{name}_{parts}_relu({u}, {v})", of(lambda x, y: max(best(x, y), 0), 2)),
+            (f"__vi{name}3_{parts}_relu({u}, {v}, {w})", of(lambda x, y, z: max(best(x, y, z), 0), 3)),
+            (f"__viadd{name}_{parts}_relu({u}, {v}, {w})", of(lambda x, y, z: max(best(wrapped(x + y), z), 0), 3)),
+        ]
+    return [Row(f"unsigned({expression})", reference, "words") for expression, reference in found]
 
 
 def _reals() -> list[Row]:

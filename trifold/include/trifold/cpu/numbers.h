@@ -1,6 +1,7 @@
 // Integers and the bits of floats: counting, shifting and multiplying, bytes in words, and reinterpretation.
 #pragma once
 
+#include <trifold/cpu/dpx.h>
 #include <trifold/cpu/simd_words.h>
 #include <trifold/cpu/standard.h>
 
