@@ -212,6 +212,14 @@ def _launch_elementwise(host: Host, arguments: Any, keywords: dict[str, Any], no
     _launch(host, (kernel, blocks, *passed), {}, node)
 
 
+def _threads_for(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    (columns,) = (*arguments, *keywords.values())
+    if not isinstance(columns, v.Number):
+        return prototype.threads_for(columns)
+    interval = (prototype.threads_for(1), prototype.threads_for(2**62))
+    return v.Number(cpp.CallTo("trifold::threads_for", (columns.expr,), type=v.INT, interval=interval), v.INT, interval)
+
+
 def _empty(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     device = keywords.pop("device", None)
     dtype = keywords.get("dtype")
@@ -402,6 +410,7 @@ HANDLERS: dict[Any, Handler] = {
     prototype.output: _output,
     prototype.launch: _launch,
     prototype.launch_elementwise: _launch_elementwise,
+    prototype.threads_for: _threads_for,
     torch.empty: _empty,
     torch.empty_like: _empty_like,
     torch.full: full_of(_empty),

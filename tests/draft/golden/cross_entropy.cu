@@ -43,8 +43,7 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
   const Tensor divisor =
       with_gradient && logits.scalar_type() != trifold::ScalarType::Half ? count : trifold::slice(count, 0, 0);
   if (divisor.numel() > 0) {
-    const int64_t block =
-        std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(count_of_rows, 32)), trifold::threads_per_block);
+    const int64_t block = trifold::threads_for(count_of_rows);
     {
       const Tensor targets_argument = trifold::without_gaps(targets);
       const trifold::OnDevice device(logits);
@@ -69,12 +68,11 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
             const trifold::OnDevice device(logits);
             trifold::launch<cross_entropy_kernel<T>>(
                 device.stream(), dim3(static_cast<unsigned>(count2)),
-                dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)),
-                                                             trifold::threads_per_block))),
-                0, trifold::data<T>(logits_argument), logits_argument.stride(0),
-                trifold::data<int64_t>(targets_argument), ignore_index, trifold::mutable_data<T>(losses),
-                trifold::mutable_data<T>(gradient), gradient.stride(0), gradient.size(0),
-                trifold::data<int64_t>(count_argument), count_argument.size(0), count2, columns, label_smoothing);
+                dim3(static_cast<unsigned>(trifold::threads_for(columns))), 0, trifold::data<T>(logits_argument),
+                logits_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
+                trifold::mutable_data<T>(losses), trifold::mutable_data<T>(gradient), gradient.stride(0),
+                gradient.size(0), trifold::data<int64_t>(count_argument), count_argument.size(0), count2, columns,
+                label_smoothing);
             trifold::check_launch();
           });
         }
@@ -87,10 +85,8 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
             const trifold::OnDevice device(logits);
             trifold::launch<cross_entropy_kernel2<T>>(
                 device.stream(), dim3(static_cast<unsigned>(count2)),
-                dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)),
-                                                             trifold::threads_per_block))),
-                0, trifold::data<T>(logits_argument), logits_argument.stride(0),
-                trifold::data<int64_t>(targets_argument), ignore_index,
+                dim3(static_cast<unsigned>(trifold::threads_for(columns))), 0, trifold::data<T>(logits_argument),
+                logits_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
                 trifold::mutable_data<trifold::compute_t<T>>(losses2), trifold::mutable_data<T>(gradient),
                 gradient.stride(0), gradient.size(0), trifold::data<int64_t>(count_argument), count_argument.size(0),
                 count2, columns, label_smoothing);
@@ -147,10 +143,8 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
       const Tensor loss_argument = torch::stable::reshape(loss, {1});
       const trifold::OnDevice device(logits);
       trifold::launch<cross_entropy_total_kernel<T>>(
-          device.stream(), dim3(1),
-          dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(count_of_rows, 32)),
-                                                       trifold::threads_per_block))),
-          0, trifold::data<trifold::compute_t<T>>(losses2), trifold::data<int64_t>(targets_argument), ignore_index,
+          device.stream(), dim3(1), dim3(static_cast<unsigned>(trifold::threads_for(count_of_rows))), 0,
+          trifold::data<trifold::compute_t<T>>(losses2), trifold::data<int64_t>(targets_argument), ignore_index,
           trifold::mutable_data<T>(loss_argument), trifold::mutable_data<int64_t>(count), count.numel(), count_of_rows);
       trifold::check_launch();
     });
@@ -200,12 +194,11 @@ Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, c
       const trifold::OnDevice device(residual);
       trifold::launch<cross_entropy_backward_kernel<T>>(
           device.stream(), dim3(static_cast<unsigned>(count_of_rows)),
-          dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)),
-                                                       trifold::threads_per_block))),
-          0, trifold::data<T>(grad_loss_argument), grad_loss_argument.size(0), trifold::data<T>(residual_argument),
-          residual_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
-          trifold::data<int64_t>(count_argument), count_argument.size(0),
-          trifold::mutable_data<T>(grad_logits_argument), grad_logits_argument.stride(0), count_of_rows, columns);
+          dim3(static_cast<unsigned>(trifold::threads_for(columns))), 0, trifold::data<T>(grad_loss_argument),
+          grad_loss_argument.size(0), trifold::data<T>(residual_argument), residual_argument.stride(0),
+          trifold::data<int64_t>(targets_argument), ignore_index, trifold::data<int64_t>(count_argument),
+          count_argument.size(0), trifold::mutable_data<T>(grad_logits_argument), grad_logits_argument.stride(0),
+          count_of_rows, columns);
       trifold::check_launch();
     });
   }
@@ -253,12 +246,11 @@ void cross_entropy_backward_(const Tensor& grad_loss, const Tensor& residual, co
       const trifold::OnDevice device(residual);
       trifold::launch<cross_entropy_backward_kernel<T>>(
           device.stream(), dim3(static_cast<unsigned>(count_of_rows)),
-          dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)),
-                                                       trifold::threads_per_block))),
-          0, trifold::data<T>(grad_loss_argument), grad_loss_argument.size(0), trifold::data<T>(residual_argument),
-          residual_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
-          trifold::data<int64_t>(count_argument), count_argument.size(0),
-          trifold::mutable_data<T>(grad_logits_argument), grad_logits_argument.stride(0), count_of_rows, columns);
+          dim3(static_cast<unsigned>(trifold::threads_for(columns))), 0, trifold::data<T>(grad_loss_argument),
+          grad_loss_argument.size(0), trifold::data<T>(residual_argument), residual_argument.stride(0),
+          trifold::data<int64_t>(targets_argument), ignore_index, trifold::data<int64_t>(count_argument),
+          count_argument.size(0), trifold::mutable_data<T>(grad_logits_argument), grad_logits_argument.stride(0),
+          count_of_rows, columns);
       trifold::check_launch();
     });
   }

@@ -23,8 +23,7 @@ Tensor cumsum(const Tensor& x, bool reverse) {
     return y;
   }
   if (columns <= TILE || count >= 2 * RESIDENT_BLOCKS) {
-    const int64_t block =
-        std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)), trifold::threads_per_block);
+    const int64_t block = trifold::threads_for(columns);
     if (count > 0) {
       trifold::dispatch_dtypes<double, float, __half, __nv_bfloat16, int64_t, int>(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(trifold::rows(x));

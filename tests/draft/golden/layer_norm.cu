@@ -56,12 +56,10 @@ std::tuple<Tensor, Tensor> layer_norm(const Tensor& x, const std::optional<Tenso
           const trifold::OnDevice device(x);
           trifold::launch<layer_norm_kernel<T>>(
               device.stream(), dim3(static_cast<unsigned>(count)),
-              dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)),
-                                                           trifold::threads_per_block))),
-              0, trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<T>(weight_argument),
-              weight_argument.size(0), trifold::data<T>(bias_argument), bias_argument.size(0),
-              trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
-              trifold::mutable_data<trifold::compute_t<T>>(outputs_1),
+              dim3(static_cast<unsigned>(trifold::threads_for(columns))), 0, trifold::data<T>(x_argument),
+              x_argument.stride(0), trifold::data<T>(weight_argument), weight_argument.size(0),
+              trifold::data<T>(bias_argument), bias_argument.size(0), trifold::mutable_data<T>(outputs_0),
+              outputs_0.stride(0), trifold::mutable_data<trifold::compute_t<T>>(outputs_1),
               trifold::mutable_data<trifold::compute_t<T>>(outputs_2), count, columns, eps);
           trifold::check_launch();
         });
@@ -138,10 +136,9 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
       const trifold::OnDevice device(x);
       trifold::launch<layer_norm_backward_kernel<T>>(
           device.stream(), dim3(static_cast<unsigned>(blocks)),
-          dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)),
-                                                       trifold::threads_per_block))),
-          0, trifold::data<T>(grad_argument), grad_argument.stride(0), trifold::data<T>(x_argument),
-          x_argument.stride(0), trifold::data<T>(weight_argument), weight_argument.size(0),
+          dim3(static_cast<unsigned>(trifold::threads_for(columns))), 0, trifold::data<T>(grad_argument),
+          grad_argument.stride(0), trifold::data<T>(x_argument), x_argument.stride(0),
+          trifold::data<T>(weight_argument), weight_argument.size(0),
           trifold::data<trifold::compute_t<T>>(mean_argument), trifold::data<trifold::compute_t<T>>(rstd_argument),
           trifold::mutable_data<T>(grad_x_argument), grad_x_argument.stride(0), count, columns);
       trifold::check_launch();

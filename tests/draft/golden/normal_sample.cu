@@ -62,8 +62,7 @@ std::tuple<Tensor, Tensor> normal_sample_backward(const Tensor& grad, bool share
   const int64_t columns = grad.size(1);
   const Tensor grad_mean = trifold::empty_contiguous(grad, {rows});
   const Tensor grad_std = trifold::empty_contiguous(grad, {rows});
-  const int64_t block =
-      std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns / 4 + 2, 32)), trifold::threads_per_block);
+  const int64_t block = trifold::threads_for(columns / 4 + 2);
   if (rows > 0) {
     trifold::dispatch_floating(grad.scalar_type(), [&]<class T>() {
       const Tensor state_argument = trifold::without_gaps(chosen);

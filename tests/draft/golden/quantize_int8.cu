@@ -21,8 +21,7 @@ std::tuple<Tensor, Tensor> quantize_int8(const Tensor& x) {
   const Tensor of_q = torch::stable::reshape(q, {count, columns});
   if (columns <= LONG_ROW) {
     const Tensor outputs_1 = torch::stable::reshape(scale, {-1});
-    const int64_t block =
-        std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)), trifold::threads_per_block);
+    const int64_t block = trifold::threads_for(columns);
     if (count > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(matrix);

@@ -40,10 +40,9 @@ std::tuple<Tensor, Tensor> rms_norm(const Tensor& x, const std::optional<Tensor>
           const trifold::OnDevice device(x);
           trifold::launch<rms_norm_kernel<T>>(
               device.stream(), dim3(static_cast<unsigned>(count)),
-              dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)),
-                                                           trifold::threads_per_block))),
-              0, trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<T>(weight_argument),
-              weight_argument.size(0), trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
+              dim3(static_cast<unsigned>(trifold::threads_for(columns))), 0, trifold::data<T>(x_argument),
+              x_argument.stride(0), trifold::data<T>(weight_argument), weight_argument.size(0),
+              trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
               trifold::mutable_data<trifold::compute_t<T>>(outputs_1), count, columns, eps);
           trifold::check_launch();
         });
@@ -103,8 +102,7 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x
   const Tensor operands_1 = trifold::rows(x);
   const Tensor r = torch::stable::reshape(rstd, {-1});
   const int64_t grid = count * (columns > 0);
-  const int64_t block =
-      std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)), trifold::threads_per_block);
+  const int64_t block = trifold::threads_for(columns);
   const Tensor outputs_0 = !weight.has_value() ? trifold::empty_contiguous(x, {0}) : weight.value();
   const Tensor outputs_2 = trifold::rows(grad_x);
   if (grid > 0) {

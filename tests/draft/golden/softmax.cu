@@ -22,10 +22,8 @@ Tensor softmax(const Tensor& x) {
           const trifold::OnDevice device(x);
           trifold::launch<softmax_kernel<T>>(
               device.stream(), dim3(static_cast<unsigned>(count)),
-              dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)),
-                                                           trifold::threads_per_block))),
-              0, trifold::data<T>(x_argument), x_argument.stride(0), trifold::mutable_data<T>(y_argument),
-              y_argument.stride(0), count, columns);
+              dim3(static_cast<unsigned>(trifold::threads_for(columns))), 0, trifold::data<T>(x_argument),
+              x_argument.stride(0), trifold::mutable_data<T>(y_argument), y_argument.stride(0), count, columns);
           trifold::check_launch();
         });
       }
@@ -67,11 +65,9 @@ Tensor softmax_backward(const Tensor& grad_y, const Tensor& y) {
           const trifold::OnDevice device(grad_y);
           trifold::launch<softmax_backward_kernel<T>>(
               device.stream(), dim3(static_cast<unsigned>(count)),
-              dim3(static_cast<unsigned>(std::min<int64_t>(32 * std::max<int64_t>(1, trifold::ceil_div(columns, 32)),
-                                                           trifold::threads_per_block))),
-              0, trifold::data<T>(grad_y_argument), grad_y_argument.stride(0), trifold::data<T>(y_argument),
-              y_argument.stride(0), trifold::mutable_data<T>(grad_x_argument), grad_x_argument.stride(0), count,
-              columns);
+              dim3(static_cast<unsigned>(trifold::threads_for(columns))), 0, trifold::data<T>(grad_y_argument),
+              grad_y_argument.stride(0), trifold::data<T>(y_argument), y_argument.stride(0),
+              trifold::mutable_data<T>(grad_x_argument), grad_x_argument.stride(0), count, columns);
           trifold::check_launch();
         });
       }

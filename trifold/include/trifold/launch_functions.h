@@ -166,6 +166,12 @@ inline Tensor zeroed(Tensor x) {
   return x;
 }
 
+// The number of threads in a block for a row of `columns` elements: as many warps as have one, at most
+// `threads_per_block` threads.
+inline int64_t threads_for(int64_t columns) {
+  return std::min<int64_t>(32 * std::max<int64_t>(1, ceil_div(columns, 32)), threads_per_block);
+}
+
 // `x` as a matrix whose rows are its last dimension; a 0-d tensor is a row of one column. A copy if rows are not at
 // equal distances.
 inline Tensor rows(const Tensor& x) {
