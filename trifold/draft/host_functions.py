@@ -213,7 +213,7 @@ def _launch_elementwise(host: Host, arguments: Any, keywords: dict[str, Any], no
 
 
 def _threads_for(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
-    (columns,) = (*arguments, *keywords.values())
+    columns = arguments[0] if arguments else keywords["columns"]
     if not isinstance(columns, v.Number):
         return prototype.threads_for(columns)
     interval = (prototype.threads_for(1), prototype.threads_for(2**62))
