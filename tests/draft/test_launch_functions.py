@@ -382,7 +382,7 @@ DRAFTED = {
             "constexpr int64_t MOST = 0x10000000000;",
             '"named: 4"',
             "trifold::ceil_div(n, TILE_0 * ITEMS)",
-            "dim3(static_cast<unsigned>(blocks_0), ITEMS), dim3(TILE_0, TILE_1)",
+            "trifold::extents(blocks_0, ITEMS), dim3(TILE_0, TILE_1)",
         ],
     ),
     # What a condition says of a variable is true of it in the condition's body.

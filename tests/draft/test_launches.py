@@ -36,6 +36,15 @@ def drawn() -> torch.Generator:
     return torch.Generator().manual_seed(5)
 
 
+def test_a_grid_of_more_blocks_than_a_launch_can_have_is_refused(op: Any) -> None:
+    """Its lower 32 bits would be a grid, too."""
+    x = torch.ones(1)
+    assert op.launches_counted(x, 3).tolist() == [3]
+    assert op.launches_counted(x, 0).tolist() == [0]
+    with pytest.raises(RuntimeError, match="a launch of 4294967299 × 1 × 1 blocks or threads; each may be at most"):
+        op.launches_counted(x, 2**32 + 3)
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 def test_a_loop_of_launches(op: Any, drawn: torch.Generator, stride: int) -> None:
     u = torch.randn(300, generator=drawn, dtype=torch.float64)[::stride]

@@ -327,9 +327,8 @@ def _both(a: Interval | None, b: Interval | None) -> Interval | None:
 
 
 def _extent(numbers: tuple[v.Number, ...]) -> cpp.Expr:
-    known = [n.interval is not None and n.interval[0] == n.interval[1] for n in numbers]
-    parts = tuple(n.expr if own else cpp.Cast("unsigned", n.expr) for n, own in zip(numbers, known, strict=True))
-    return cpp.CallTo("dim3", parts)
+    known = all(n.interval is not None and n.interval[0] == n.interval[1] for n in numbers)
+    return cpp.CallTo("dim3" if known else "trifold::extents", tuple(n.expr for n in numbers))
 
 
 def _resolved(body: list[cpp.Stmt]) -> list[cpp.Stmt]:

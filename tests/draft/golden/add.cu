@@ -15,9 +15,9 @@ Tensor add(const Tensor& x, const Tensor& y) {
       const Tensor x_argument = trifold::in_layout_of(out, x);
       const Tensor y_argument = trifold::in_layout_of(out, y);
       const trifold::OnDevice device(x);
-      trifold::launch<add_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks)),
-                                     dim3(trifold::threads_per_block), 0, trifold::data<T>(x_argument),
-                                     trifold::data<T>(y_argument), trifold::mutable_data<T>(out), out.numel());
+      trifold::launch<add_kernel<T>>(device.stream(), trifold::extents(blocks), dim3(trifold::threads_per_block), 0,
+                                     trifold::data<T>(x_argument), trifold::data<T>(y_argument),
+                                     trifold::mutable_data<T>(out), out.numel());
       trifold::check_launch();
     });
   }

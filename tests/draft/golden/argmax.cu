@@ -39,7 +39,7 @@ std::tuple<Tensor, Tensor> argmax(const Tensor& x) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(matrix);
         const trifold::OnDevice device(x);
-        trifold::launch<argmax_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks), 1),
+        trifold::launch<argmax_kernel<T>>(device.stream(), trifold::extents(blocks, 1),
                                           dim3(trifold::threads_per_block), 0, trifold::data<T>(x_argument),
                                           x_argument.stride(0), trifold::data<int64_t>(own), own.stride(0), own.numel(),
                                           trifold::mutable_data<T>(results_0),
@@ -63,10 +63,10 @@ std::tuple<Tensor, Tensor> argmax(const Tensor& x) {
         const Tensor indices_argument = torch::stable::reshape(columns_of, {-1});
         const trifold::OnDevice device(x);
         trifold::launch<argmax_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(blocks_x), static_cast<unsigned>(slices)),
-            dim3(trifold::threads_per_block), 0, trifold::data<T>(x_argument), x_argument.stride(0),
-            trifold::data<int64_t>(own), own.stride(0), own.numel(), trifold::mutable_data<T>(values_argument),
-            trifold::mutable_data<int64_t>(indices_argument), count3, columns3, share2, team2);
+            device.stream(), trifold::extents(blocks_x, slices), dim3(trifold::threads_per_block), 0,
+            trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<int64_t>(own), own.stride(0), own.numel(),
+            trifold::mutable_data<T>(values_argument), trifold::mutable_data<int64_t>(indices_argument), count3,
+            columns3, share2, team2);
         trifold::check_launch();
       });
     }
@@ -79,7 +79,7 @@ std::tuple<Tensor, Tensor> argmax(const Tensor& x) {
     if (blocks2 > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const trifold::OnDevice device(x);
-        trifold::launch<argmax_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks2), 1),
+        trifold::launch<argmax_kernel<T>>(device.stream(), trifold::extents(blocks2, 1),
                                           dim3(trifold::threads_per_block), 0, trifold::data<T>(parts), parts.stride(0),
                                           trifold::data<int64_t>(columns_of), columns_of.stride(0), columns_of.numel(),
                                           trifold::mutable_data<T>(results_0),
@@ -118,10 +118,9 @@ Tensor argmax_backward(const Tensor& grad_values, const Tensor& indices, int64_t
       const Tensor grad_x_argument = trifold::rows(grad_x);
       const trifold::OnDevice device(grad_values);
       trifold::launch<argmax_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(blocks_x), static_cast<unsigned>(slices)),
-          dim3(trifold::threads_per_block), 0, trifold::data<T>(grad_values_argument),
-          trifold::data<int64_t>(indices_argument), trifold::mutable_data<T>(grad_x_argument),
-          grad_x_argument.stride(0), count, columns, share, team);
+          device.stream(), trifold::extents(blocks_x, slices), dim3(trifold::threads_per_block), 0,
+          trifold::data<T>(grad_values_argument), trifold::data<int64_t>(indices_argument),
+          trifold::mutable_data<T>(grad_x_argument), grad_x_argument.stride(0), count, columns, share, team);
       trifold::check_launch();
     });
   }

@@ -47,7 +47,7 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
     {
       const Tensor targets_argument = trifold::without_gaps(targets);
       const trifold::OnDevice device(logits);
-      trifold::launch<cross_entropy_count_kernel>(device.stream(), dim3(1), dim3(static_cast<unsigned>(block)), 0,
+      trifold::launch<cross_entropy_count_kernel>(device.stream(), dim3(1), trifold::extents(block), 0,
                                                   trifold::data<int64_t>(targets_argument), ignore_index,
                                                   trifold::mutable_data<int64_t>(divisor), count_of_rows);
       trifold::check_launch();
@@ -67,10 +67,9 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
             const Tensor count_argument = trifold::without_gaps(divisor);
             const trifold::OnDevice device(logits);
             trifold::launch<cross_entropy_kernel<T>>(
-                device.stream(), dim3(static_cast<unsigned>(count2)),
-                dim3(static_cast<unsigned>(trifold::threads_for(columns))), 0, trifold::data<T>(logits_argument),
-                logits_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
-                trifold::mutable_data<T>(losses), trifold::mutable_data<T>(gradient), gradient.stride(0),
+                device.stream(), trifold::extents(count2), trifold::extents(trifold::threads_for(columns)), 0,
+                trifold::data<T>(logits_argument), logits_argument.stride(0), trifold::data<int64_t>(targets_argument),
+                ignore_index, trifold::mutable_data<T>(losses), trifold::mutable_data<T>(gradient), gradient.stride(0),
                 gradient.size(0), trifold::data<int64_t>(count_argument), count_argument.size(0), count2, columns,
                 label_smoothing);
             trifold::check_launch();
@@ -84,10 +83,9 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
             const Tensor count_argument = trifold::without_gaps(divisor);
             const trifold::OnDevice device(logits);
             trifold::launch<cross_entropy_kernel2<T>>(
-                device.stream(), dim3(static_cast<unsigned>(count2)),
-                dim3(static_cast<unsigned>(trifold::threads_for(columns))), 0, trifold::data<T>(logits_argument),
-                logits_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
-                trifold::mutable_data<trifold::compute_t<T>>(losses2), trifold::mutable_data<T>(gradient),
+                device.stream(), trifold::extents(count2), trifold::extents(trifold::threads_for(columns)), 0,
+                trifold::data<T>(logits_argument), logits_argument.stride(0), trifold::data<int64_t>(targets_argument),
+                ignore_index, trifold::mutable_data<trifold::compute_t<T>>(losses2), trifold::mutable_data<T>(gradient),
                 gradient.stride(0), gradient.size(0), trifold::data<int64_t>(count_argument), count_argument.size(0),
                 count2, columns, label_smoothing);
             trifold::check_launch();
@@ -105,7 +103,7 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
               const Tensor count_argument = trifold::without_gaps(divisor);
               const trifold::OnDevice device(logits);
               trifold::launch<cross_entropy_rows_kernel<T>>(
-                  device.stream(), dim3(static_cast<unsigned>(grid)), dim3(trifold::threads_per_block), 0,
+                  device.stream(), trifold::extents(grid), dim3(trifold::threads_per_block), 0,
                   trifold::data<T>(logits_argument), logits_argument.stride(0),
                   trifold::data<int64_t>(targets_argument), ignore_index, trifold::mutable_data<T>(losses),
                   trifold::mutable_data<T>(gradient), gradient.stride(0), gradient.size(0),
@@ -124,7 +122,7 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
               const Tensor count_argument = trifold::without_gaps(divisor);
               const trifold::OnDevice device(logits);
               trifold::launch<cross_entropy_rows_kernel2<T>>(
-                  device.stream(), dim3(static_cast<unsigned>(grid)), dim3(trifold::threads_per_block), 0,
+                  device.stream(), trifold::extents(grid), dim3(trifold::threads_per_block), 0,
                   trifold::data<T>(logits_argument), logits_argument.stride(0),
                   trifold::data<int64_t>(targets_argument), ignore_index,
                   trifold::mutable_data<trifold::compute_t<T>>(losses2), trifold::mutable_data<T>(gradient),
@@ -143,7 +141,7 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
       const Tensor loss_argument = torch::stable::reshape(loss, {1});
       const trifold::OnDevice device(logits);
       trifold::launch<cross_entropy_total_kernel<T>>(
-          device.stream(), dim3(1), dim3(static_cast<unsigned>(trifold::threads_for(count_of_rows))), 0,
+          device.stream(), dim3(1), trifold::extents(trifold::threads_for(count_of_rows)), 0,
           trifold::data<trifold::compute_t<T>>(losses2), trifold::data<int64_t>(targets_argument), ignore_index,
           trifold::mutable_data<T>(loss_argument), trifold::mutable_data<int64_t>(count), count.numel(), count_of_rows);
       trifold::check_launch();
@@ -193,12 +191,11 @@ Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, c
       const Tensor grad_logits_argument = trifold::rows(grad_logits);
       const trifold::OnDevice device(residual);
       trifold::launch<cross_entropy_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(count_of_rows)),
-          dim3(static_cast<unsigned>(trifold::threads_for(columns))), 0, trifold::data<T>(grad_loss_argument),
-          grad_loss_argument.size(0), trifold::data<T>(residual_argument), residual_argument.stride(0),
-          trifold::data<int64_t>(targets_argument), ignore_index, trifold::data<int64_t>(count_argument),
-          count_argument.size(0), trifold::mutable_data<T>(grad_logits_argument), grad_logits_argument.stride(0),
-          count_of_rows, columns);
+          device.stream(), trifold::extents(count_of_rows), trifold::extents(trifold::threads_for(columns)), 0,
+          trifold::data<T>(grad_loss_argument), grad_loss_argument.size(0), trifold::data<T>(residual_argument),
+          residual_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
+          trifold::data<int64_t>(count_argument), count_argument.size(0),
+          trifold::mutable_data<T>(grad_logits_argument), grad_logits_argument.stride(0), count_of_rows, columns);
       trifold::check_launch();
     });
   }
@@ -245,12 +242,11 @@ void cross_entropy_backward_(const Tensor& grad_loss, const Tensor& residual, co
       const Tensor grad_logits_argument = trifold::rows(residual);
       const trifold::OnDevice device(residual);
       trifold::launch<cross_entropy_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(count_of_rows)),
-          dim3(static_cast<unsigned>(trifold::threads_for(columns))), 0, trifold::data<T>(grad_loss_argument),
-          grad_loss_argument.size(0), trifold::data<T>(residual_argument), residual_argument.stride(0),
-          trifold::data<int64_t>(targets_argument), ignore_index, trifold::data<int64_t>(count_argument),
-          count_argument.size(0), trifold::mutable_data<T>(grad_logits_argument), grad_logits_argument.stride(0),
-          count_of_rows, columns);
+          device.stream(), trifold::extents(count_of_rows), trifold::extents(trifold::threads_for(columns)), 0,
+          trifold::data<T>(grad_loss_argument), grad_loss_argument.size(0), trifold::data<T>(residual_argument),
+          residual_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
+          trifold::data<int64_t>(count_argument), count_argument.size(0),
+          trifold::mutable_data<T>(grad_logits_argument), grad_logits_argument.stride(0), count_of_rows, columns);
       trifold::check_launch();
     });
   }

@@ -29,10 +29,10 @@ Tensor cumsum(const Tensor& x, bool reverse) {
         const Tensor x_argument = trifold::without_gaps(trifold::rows(x));
         const Tensor y_argument = trifold::rows(y);
         const trifold::OnDevice device(x);
-        trifold::launch<cumsum_rows_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(count)),
-                                               dim3(static_cast<unsigned>(block)), 0, trifold::data<T>(x_argument),
-                                               x_argument.stride(0), trifold::mutable_data<y_t<T>>(y_argument),
-                                               y_argument.stride(0), count, columns, reverse);
+        trifold::launch<cumsum_rows_kernel<T>>(device.stream(), trifold::extents(count), trifold::extents(block), 0,
+                                               trifold::data<T>(x_argument), x_argument.stride(0),
+                                               trifold::mutable_data<y_t<T>>(y_argument), y_argument.stride(0), count,
+                                               columns, reverse);
         trifold::check_launch();
       });
     }
@@ -45,9 +45,8 @@ Tensor cumsum(const Tensor& x, bool reverse) {
   const int64_t blocks = trifold::ceil_div(tiles + 1, trifold::threads_per_block);
   {
     const trifold::OnDevice device(x);
-    trifold::launch<cumsum_reset_kernel>(device.stream(), dim3(static_cast<unsigned>(blocks)),
-                                         dim3(trifold::threads_per_block), 0, trifold::mutable_data<int>(states),
-                                         tiles + 1);
+    trifold::launch<cumsum_reset_kernel>(device.stream(), trifold::extents(blocks), dim3(trifold::threads_per_block), 0,
+                                         trifold::mutable_data<int>(states), tiles + 1);
     trifold::check_launch();
   }
   const int64_t blocks2 = std::min<int64_t>(tiles, RESIDENT_BLOCKS);
@@ -61,11 +60,10 @@ Tensor cumsum(const Tensor& x, bool reverse) {
       const Tensor claimed_argument = trifold::slice(states, tiles);
       const trifold::OnDevice device(x);
       trifold::launch<cumsum_tiles_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(blocks2)), dim3(trifold::threads_per_block), 0,
-          trifold::data<T>(x_argument), x_argument.stride(0), trifold::mutable_data<y_t<T>>(y_argument),
-          y_argument.stride(0), count, columns, reverse, trifold::mutable_data<int>(states_argument),
-          trifold::mutable_data<wide_t<T>>(aggregates_argument), trifold::mutable_data<wide_t<T>>(prefixes_argument),
-          trifold::mutable_data<int>(claimed_argument));
+          device.stream(), trifold::extents(blocks2), dim3(trifold::threads_per_block), 0, trifold::data<T>(x_argument),
+          x_argument.stride(0), trifold::mutable_data<y_t<T>>(y_argument), y_argument.stride(0), count, columns,
+          reverse, trifold::mutable_data<int>(states_argument), trifold::mutable_data<wide_t<T>>(aggregates_argument),
+          trifold::mutable_data<wide_t<T>>(prefixes_argument), trifold::mutable_data<int>(claimed_argument));
       trifold::check_launch();
     });
   }

@@ -35,8 +35,7 @@ Tensor embedding(const Tensor& indices, const Tensor& weight, bool deterministic
         const Tensor indices_argument = trifold::without_gaps(arguments_0);
         const trifold::OnDevice device(weight);
         trifold::launch<embedding_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(grid_1)),
-            dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(height)), 0,
+            device.stream(), trifold::extents(blocks, grid_1), trifold::extents(lanes, height), 0,
             trifold::data<int64_t>(indices_argument), trifold::data<T>(weight), weight.stride(0), weight.stride(1),
             trifold::mutable_data<T>(arguments_2), arguments_2.stride(0), positions, vocabulary, columns);
         trifold::check_launch();
@@ -90,7 +89,7 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, const std::
       trifold::dispatch_floating(grad.scalar_type(), [&]<class T>() {
         const trifold::OnDevice device(grad);
         trifold::launch<embedding_zero_kernel<trifold::compute_t<T>>>(
-            device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(trifold::threads_per_block), 0,
+            device.stream(), trifold::extents(blocks), dim3(trifold::threads_per_block), 0,
             trifold::mutable_data<trifold::compute_t<T>>(sums), elements);
         trifold::check_launch();
       });
@@ -109,9 +108,8 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, const std::
           const Tensor indices_argument = trifold::without_gaps(arguments_1);
           const trifold::OnDevice device(grad);
           trifold::launch<embedding_add_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(blocks2), static_cast<unsigned>(grid_1)),
-              dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(height)), 0, trifold::data<T>(grad_argument),
-              grad_argument.stride(0), trifold::data<int64_t>(indices_argument),
+              device.stream(), trifold::extents(blocks2, grid_1), trifold::extents(lanes, height), 0,
+              trifold::data<T>(grad_argument), grad_argument.stride(0), trifold::data<int64_t>(indices_argument),
               trifold::mutable_data<trifold::compute_t<T>>(sums), positions, vocabulary2, columns);
           trifold::check_launch();
         });
@@ -125,7 +123,7 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, const std::
             const Tensor sums_argument = trifold::without_gaps(sums);
             const Tensor grad_weight_argument = torch::stable::reshape(grad_weight, {-1});
             const trifold::OnDevice device(grad);
-            trifold::launch<embedding_round_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks3)),
+            trifold::launch<embedding_round_kernel<T>>(device.stream(), trifold::extents(blocks3),
                                                        dim3(trifold::threads_per_block), 0,
                                                        trifold::data<trifold::compute_t<T>>(sums_argument),
                                                        trifold::mutable_data<T>(grad_weight_argument), elements);
@@ -147,7 +145,7 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, const std::
       const Tensor order_argument = trifold::without_gaps(arguments_12);
       const trifold::OnDevice device(grad);
       trifold::launch<embedding_starts_kernel>(
-          device.stream(), dim3(static_cast<unsigned>(blocks4)), dim3(trifold::threads_per_block), 0,
+          device.stream(), trifold::extents(blocks4), dim3(trifold::threads_per_block), 0,
           trifold::data<int64_t>(indices_argument), trifold::data<int64_t>(order_argument),
           trifold::mutable_data<int64_t>(starts), positions2, vocabulary3);
       trifold::check_launch();
@@ -165,10 +163,10 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, const std::
           const Tensor order_argument = trifold::without_gaps(torch::stable::reshape(order.value(), {-1}));
           const trifold::OnDevice device(grad);
           trifold::launch<embedding_long_sum_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(blocks5), static_cast<unsigned>(grid_12)),
-              dim3(static_cast<unsigned>(lanes2), static_cast<unsigned>(height2)), 0, trifold::data<T>(grad_argument),
-              grad_argument.stride(0), trifold::data<int64_t>(order_argument), trifold::data<int64_t>(starts),
-              trifold::mutable_data<T>(grad_weight), grad_weight.stride(0), vocabulary3, columns2);
+              device.stream(), trifold::extents(blocks5, grid_12), trifold::extents(lanes2, height2), 0,
+              trifold::data<T>(grad_argument), grad_argument.stride(0), trifold::data<int64_t>(order_argument),
+              trifold::data<int64_t>(starts), trifold::mutable_data<T>(grad_weight), grad_weight.stride(0), vocabulary3,
+              columns2);
           trifold::check_launch();
         });
       }
@@ -179,10 +177,10 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, const std::
           const Tensor order_argument = trifold::without_gaps(torch::stable::reshape(order.value(), {-1}));
           const trifold::OnDevice device(grad);
           trifold::launch<embedding_sum_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(blocks5), static_cast<unsigned>(grid_12)),
-              dim3(static_cast<unsigned>(lanes2), static_cast<unsigned>(height2)), 0, trifold::data<T>(grad_argument),
-              grad_argument.stride(0), trifold::data<int64_t>(order_argument), trifold::data<int64_t>(starts),
-              trifold::mutable_data<T>(grad_weight), grad_weight.stride(0), vocabulary3, columns2);
+              device.stream(), trifold::extents(blocks5, grid_12), trifold::extents(lanes2, height2), 0,
+              trifold::data<T>(grad_argument), grad_argument.stride(0), trifold::data<int64_t>(order_argument),
+              trifold::data<int64_t>(starts), trifold::mutable_data<T>(grad_weight), grad_weight.stride(0), vocabulary3,
+              columns2);
           trifold::check_launch();
         });
       }

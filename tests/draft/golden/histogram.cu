@@ -29,9 +29,8 @@ Tensor histogram(const Tensor& x, int64_t bins, double low, double high) {
   const int64_t blocks = trifold::ceil_div(bins, trifold::threads_per_block);
   if (blocks > 0) {
     const trifold::OnDevice device(x);
-    trifold::launch<histogram_zero_kernel>(device.stream(), dim3(static_cast<unsigned>(blocks)),
-                                           dim3(trifold::threads_per_block), 0, trifold::mutable_data<int64_t>(counts),
-                                           bins);
+    trifold::launch<histogram_zero_kernel>(device.stream(), trifold::extents(blocks), dim3(trifold::threads_per_block),
+                                           0, trifold::mutable_data<int64_t>(counts), bins);
     trifold::check_launch();
   }
   const Tensor elements = torch::stable::reshape(x, {-1});
@@ -45,7 +44,7 @@ Tensor histogram(const Tensor& x, int64_t bins, double low, double high) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(elements);
         const trifold::OnDevice device(x);
-        trifold::launch<histogram_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks2)), dim3(BLOCK), 0,
+        trifold::launch<histogram_kernel<T>>(device.stream(), trifold::extents(blocks2), dim3(BLOCK), 0,
                                              trifold::data<T>(x_argument), trifold::mutable_data<int64_t>(counts), n,
                                              bins, copies, first, last, factor);
         trifold::check_launch();
@@ -57,7 +56,7 @@ Tensor histogram(const Tensor& x, int64_t bins, double low, double high) {
         const Tensor x_argument = trifold::without_gaps(elements);
         const trifold::OnDevice device(x);
         trifold::launch<histogram_global_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(blocks2)), dim3(BLOCK), 0, trifold::data<T>(x_argument),
+            device.stream(), trifold::extents(blocks2), dim3(BLOCK), 0, trifold::data<T>(x_argument),
             trifold::mutable_data<int64_t>(counts), n, bins, first, last, factor);
         trifold::check_launch();
       });

@@ -55,11 +55,11 @@ std::tuple<Tensor, Tensor> layer_norm(const Tensor& x, const std::optional<Tenso
           const Tensor bias_argument = trifold::without_gaps(numbers_1);
           const trifold::OnDevice device(x);
           trifold::launch<layer_norm_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(count)),
-              dim3(static_cast<unsigned>(trifold::threads_for(columns))), 0, trifold::data<T>(x_argument),
-              x_argument.stride(0), trifold::data<T>(weight_argument), weight_argument.size(0),
-              trifold::data<T>(bias_argument), bias_argument.size(0), trifold::mutable_data<T>(outputs_0),
-              outputs_0.stride(0), trifold::mutable_data<trifold::compute_t<T>>(outputs_1),
+              device.stream(), trifold::extents(count), trifold::extents(trifold::threads_for(columns)), 0,
+              trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<T>(weight_argument),
+              weight_argument.size(0), trifold::data<T>(bias_argument), bias_argument.size(0),
+              trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
+              trifold::mutable_data<trifold::compute_t<T>>(outputs_1),
               trifold::mutable_data<trifold::compute_t<T>>(outputs_2), count, columns, eps);
           trifold::check_launch();
         });
@@ -74,7 +74,7 @@ std::tuple<Tensor, Tensor> layer_norm(const Tensor& x, const std::optional<Tenso
             const Tensor bias_argument = trifold::without_gaps(numbers_1);
             const trifold::OnDevice device(x);
             trifold::launch<layer_norm_rows_kernel<T>>(
-                device.stream(), dim3(static_cast<unsigned>(grid)), dim3(trifold::threads_per_block), 0,
+                device.stream(), trifold::extents(grid), dim3(trifold::threads_per_block), 0,
                 trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<T>(weight_argument),
                 weight_argument.size(0), trifold::data<T>(bias_argument), bias_argument.size(0),
                 trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
@@ -135,9 +135,8 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
       const Tensor grad_x_argument = trifold::rows(grad_x);
       const trifold::OnDevice device(x);
       trifold::launch<layer_norm_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(blocks)),
-          dim3(static_cast<unsigned>(trifold::threads_for(columns))), 0, trifold::data<T>(grad_argument),
-          grad_argument.stride(0), trifold::data<T>(x_argument), x_argument.stride(0),
+          device.stream(), trifold::extents(blocks), trifold::extents(trifold::threads_for(columns)), 0,
+          trifold::data<T>(grad_argument), grad_argument.stride(0), trifold::data<T>(x_argument), x_argument.stride(0),
           trifold::data<T>(weight_argument), weight_argument.size(0),
           trifold::data<trifold::compute_t<T>>(mean_argument), trifold::data<trifold::compute_t<T>>(rstd_argument),
           trifold::mutable_data<T>(grad_x_argument), grad_x_argument.stride(0), count, columns);
@@ -159,9 +158,9 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
         const Tensor rstd_argument = trifold::without_gaps(moments_1);
         const trifold::OnDevice device(x);
         trifold::launch<layer_norm_weight_gradient_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(blocks_x), static_cast<unsigned>(shares)),
-            dim3(COLUMN_BLOCK, COLUMN_THREADS), 0, trifold::data<T>(grad_argument), grad_argument.stride(0),
-            trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<trifold::compute_t<T>>(mean_argument),
+            device.stream(), trifold::extents(blocks_x, shares), dim3(COLUMN_BLOCK, COLUMN_THREADS), 0,
+            trifold::data<T>(grad_argument), grad_argument.stride(0), trifold::data<T>(x_argument),
+            x_argument.stride(0), trifold::data<trifold::compute_t<T>>(mean_argument),
             trifold::data<trifold::compute_t<T>>(rstd_argument), trifold::mutable_data<trifold::compute_t<T>>(parts),
             parts.stride(0), parts.stride(1), count, rows_a_part, columns);
         trifold::check_launch();
@@ -174,7 +173,7 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const trifold::OnDevice device(x);
         trifold::launch<sum_parts_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(blocks_x2), 2), dim3(COLUMN_BLOCK, COLUMN_THREADS), 0,
+            device.stream(), trifold::extents(blocks_x2, 2), dim3(COLUMN_BLOCK, COLUMN_THREADS), 0,
             trifold::data<trifold::compute_t<T>>(parts), parts.stride(0), parts.stride(1),
             trifold::mutable_data<T>(grad_weight), trifold::mutable_data<T>(grad_bias), count2, columns2);
         trifold::check_launch();

@@ -24,7 +24,7 @@ Tensor matmul_tiled(const Tensor& a, const Tensor& b) {
     trifold::dispatch_floating(a.scalar_type(), [&]<class T>() {
       const Tensor b_transposed_argument = torch::stable::transpose(b, 0, 1);
       const trifold::OnDevice device(a);
-      trifold::launch<matmul_tiled_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(tiles)), dim3(SIDE, SIDE), 0,
+      trifold::launch<matmul_tiled_kernel<T>>(device.stream(), trifold::extents(tiles), dim3(SIDE, SIDE), 0,
                                               trifold::data<T>(a), a.stride(0), a.stride(1), a.stride(1) <= a.stride(0),
                                               trifold::data<T>(b_transposed_argument), b_transposed_argument.stride(0),
                                               b_transposed_argument.stride(1), b.stride(0) < b.stride(1),

@@ -15,9 +15,9 @@ Tensor mul(const Tensor& x, const Tensor& y) {
       const Tensor x_argument = trifold::in_layout_of(out, x);
       const Tensor y_argument = trifold::in_layout_of(out, y);
       const trifold::OnDevice device(x);
-      trifold::launch<mul_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks)),
-                                     dim3(trifold::threads_per_block), 0, trifold::data<T>(x_argument),
-                                     trifold::data<T>(y_argument), trifold::mutable_data<T>(out), out.numel());
+      trifold::launch<mul_kernel<T>>(device.stream(), trifold::extents(blocks), dim3(trifold::threads_per_block), 0,
+                                     trifold::data<T>(x_argument), trifold::data<T>(y_argument),
+                                     trifold::mutable_data<T>(out), out.numel());
       trifold::check_launch();
     });
   }
@@ -37,7 +37,7 @@ std::tuple<Tensor, Tensor> mul_backward(const Tensor& grad, const Tensor& x, con
   if (blocks > 0) {
     trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
       const trifold::OnDevice device(x);
-      trifold::launch<mul_backward_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks)),
+      trifold::launch<mul_backward_kernel<T>>(device.stream(), trifold::extents(blocks),
                                               dim3(trifold::threads_per_block), 0, trifold::data<T>(operands_0),
                                               trifold::data<T>(operands_1), trifold::data<T>(operands_2),
                                               trifold::mutable_data<T>(grad_x), trifold::mutable_data<T>(grad_y), n);

@@ -32,11 +32,10 @@ Tensor normal_sample(const Tensor& mean, const Tensor& std, int64_t num_samples,
       const Tensor std_argument = trifold::without_gaps(std);
       const Tensor state_argument = trifold::without_gaps(chosen);
       const trifold::OnDevice device(mean);
-      trifold::launch<normal_sample_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(grid)),
-                                               dim3(trifold::threads_per_block), 0, trifold::data<T>(mean_argument),
-                                               trifold::data<T>(std_argument), trifold::mutable_data<T>(samples),
-                                               samples.stride(0), rows, num_samples, shared_noise, seed, offset,
-                                               trifold::data<int64_t>(state_argument), state_argument.size(0));
+      trifold::launch<normal_sample_kernel<T>>(
+          device.stream(), trifold::extents(grid), dim3(trifold::threads_per_block), 0, trifold::data<T>(mean_argument),
+          trifold::data<T>(std_argument), trifold::mutable_data<T>(samples), samples.stride(0), rows, num_samples,
+          shared_noise, seed, offset, trifold::data<int64_t>(state_argument), state_argument.size(0));
       trifold::check_launch();
     });
   }
@@ -68,10 +67,9 @@ std::tuple<Tensor, Tensor> normal_sample_backward(const Tensor& grad, bool share
       const Tensor state_argument = trifold::without_gaps(chosen);
       const trifold::OnDevice device(grad);
       trifold::launch<normal_sample_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(rows)), dim3(static_cast<unsigned>(block)), 0,
-          trifold::data<T>(grad), grad.stride(0), grad.stride(1), trifold::mutable_data<T>(grad_mean),
-          trifold::mutable_data<T>(grad_std), rows, columns, shared_noise, seed, offset,
-          trifold::data<int64_t>(state_argument), state_argument.size(0));
+          device.stream(), trifold::extents(rows), trifold::extents(block), 0, trifold::data<T>(grad), grad.stride(0),
+          grad.stride(1), trifold::mutable_data<T>(grad_mean), trifold::mutable_data<T>(grad_std), rows, columns,
+          shared_noise, seed, offset, trifold::data<int64_t>(state_argument), state_argument.size(0));
       trifold::check_launch();
     });
   }

@@ -26,10 +26,10 @@ std::tuple<Tensor, Tensor> quantize_int8(const Tensor& x) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(matrix);
         const trifold::OnDevice device(x);
-        trifold::launch<quantize_int8_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(count)), dim3(static_cast<unsigned>(block)), 0,
-            trifold::data<T>(x_argument), x_argument.stride(0), trifold::mutable_data<int8_t>(of_q), of_q.stride(0),
-            trifold::mutable_data<float>(outputs_1), count, columns);
+        trifold::launch<quantize_int8_kernel<T>>(device.stream(), trifold::extents(count), trifold::extents(block), 0,
+                                                 trifold::data<T>(x_argument), x_argument.stride(0),
+                                                 trifold::mutable_data<int8_t>(of_q), of_q.stride(0),
+                                                 trifold::mutable_data<float>(outputs_1), count, columns);
         trifold::check_launch();
       });
     }
@@ -44,9 +44,8 @@ std::tuple<Tensor, Tensor> quantize_int8(const Tensor& x) {
       const Tensor x_argument = trifold::without_gaps(matrix);
       const trifold::OnDevice device(x);
       trifold::launch<quantize_int8_max_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(trifold::threads_per_block), 0,
-          trifold::data<T>(x_argument), x_argument.stride(0), trifold::mutable_data<trifold::compute_t<T>>(largest),
-          columns, parts, stretch);
+          device.stream(), trifold::extents(blocks), dim3(trifold::threads_per_block), 0, trifold::data<T>(x_argument),
+          x_argument.stride(0), trifold::mutable_data<trifold::compute_t<T>>(largest), columns, parts, stretch);
       trifold::check_launch();
     });
   }
@@ -57,10 +56,9 @@ std::tuple<Tensor, Tensor> quantize_int8(const Tensor& x) {
       const Tensor scales_argument = torch::stable::reshape(scale, {-1});
       const trifold::OnDevice device(x);
       trifold::launch<quantize_int8_parts_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(blocks2)), dim3(trifold::threads_per_block), 0,
-          trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<trifold::compute_t<T>>(largest),
-          trifold::mutable_data<int8_t>(of_q), of_q.stride(0), trifold::mutable_data<float>(scales_argument), columns,
-          parts, stretch);
+          device.stream(), trifold::extents(blocks2), dim3(trifold::threads_per_block), 0, trifold::data<T>(x_argument),
+          x_argument.stride(0), trifold::data<trifold::compute_t<T>>(largest), trifold::mutable_data<int8_t>(of_q),
+          of_q.stride(0), trifold::mutable_data<float>(scales_argument), columns, parts, stretch);
       trifold::check_launch();
     });
   }

@@ -39,10 +39,9 @@ std::tuple<Tensor, Tensor> rms_norm(const Tensor& x, const std::optional<Tensor>
               trifold::without_gaps(!weight.has_value() ? trifold::empty_contiguous(x, {0}) : weight.value());
           const trifold::OnDevice device(x);
           trifold::launch<rms_norm_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(count)),
-              dim3(static_cast<unsigned>(trifold::threads_for(columns))), 0, trifold::data<T>(x_argument),
-              x_argument.stride(0), trifold::data<T>(weight_argument), weight_argument.size(0),
-              trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
+              device.stream(), trifold::extents(count), trifold::extents(trifold::threads_for(columns)), 0,
+              trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<T>(weight_argument),
+              weight_argument.size(0), trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
               trifold::mutable_data<trifold::compute_t<T>>(outputs_1), count, columns, eps);
           trifold::check_launch();
         });
@@ -57,7 +56,7 @@ std::tuple<Tensor, Tensor> rms_norm(const Tensor& x, const std::optional<Tensor>
                 trifold::without_gaps(!weight.has_value() ? trifold::empty_contiguous(x, {0}) : weight.value());
             const trifold::OnDevice device(x);
             trifold::launch<rms_norm_rows_kernel<T>>(
-                device.stream(), dim3(static_cast<unsigned>(grid)), dim3(trifold::threads_per_block), 0,
+                device.stream(), trifold::extents(grid), dim3(trifold::threads_per_block), 0,
                 trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<T>(weight_argument),
                 weight_argument.size(0), trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
                 trifold::mutable_data<trifold::compute_t<T>>(outputs_1), count, columns, eps, team);
@@ -113,8 +112,8 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x
       const Tensor rstd_argument = trifold::without_gaps(r);
       const trifold::OnDevice device(x);
       trifold::launch<rms_norm_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(grid)), dim3(static_cast<unsigned>(block)), 0,
-          trifold::data<T>(grad_argument), grad_argument.stride(0), trifold::data<T>(x_argument), x_argument.stride(0),
+          device.stream(), trifold::extents(grid), trifold::extents(block), 0, trifold::data<T>(grad_argument),
+          grad_argument.stride(0), trifold::data<T>(x_argument), x_argument.stride(0),
           trifold::data<T>(weight_argument), weight_argument.size(0),
           trifold::data<trifold::compute_t<T>>(rstd_argument), trifold::mutable_data<T>(outputs_2), outputs_2.stride(0),
           count, columns);
@@ -135,9 +134,9 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x
         const Tensor rstd_argument = trifold::without_gaps(r);
         const trifold::OnDevice device(x);
         trifold::launch<rms_norm_weight_gradient_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(blocks_x), static_cast<unsigned>(shares)),
-            dim3(COLUMN_BLOCK, COLUMN_THREADS), 0, trifold::data<T>(grad_argument), grad_argument.stride(0),
-            trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<trifold::compute_t<T>>(rstd_argument),
+            device.stream(), trifold::extents(blocks_x, shares), dim3(COLUMN_BLOCK, COLUMN_THREADS), 0,
+            trifold::data<T>(grad_argument), grad_argument.stride(0), trifold::data<T>(x_argument),
+            x_argument.stride(0), trifold::data<trifold::compute_t<T>>(rstd_argument),
             trifold::mutable_data<trifold::compute_t<T>>(parts), parts.stride(0), parts.stride(1), count, rows_a_part,
             columns);
         trifold::check_launch();
@@ -151,7 +150,7 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const trifold::OnDevice device(x);
         trifold::launch<sum_parts_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(blocks), 1), dim3(COLUMN_BLOCK, COLUMN_THREADS), 0,
+            device.stream(), trifold::extents(blocks, 1), dim3(COLUMN_BLOCK, COLUMN_THREADS), 0,
             trifold::data<trifold::compute_t<T>>(parts), parts.stride(0), parts.stride(1),
             trifold::mutable_data<T>(grad_weight), trifold::mutable_data<T>(second), count2, columns2);
         trifold::check_launch();

@@ -77,8 +77,7 @@ std::tuple<Tensor, Tensor> rope(const Tensor& q, const Tensor& k, const Tensor& 
       const Tensor k_argument = trifold::without_gaps(operands_1);
       const trifold::OnDevice device(q);
       trifold::launch<rope_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(grid_0), static_cast<unsigned>(grid_1)),
-          dim3(static_cast<unsigned>(across), static_cast<unsigned>(down), static_cast<unsigned>(deep)), 0,
+          device.stream(), trifold::extents(grid_0, grid_1), trifold::extents(across, down, deep), 0,
           trifold::data<T>(q_argument), q_argument.stride(0), q_argument.stride(1), q_argument.size(0),
           trifold::data<T>(k_argument), k_argument.stride(0), k_argument.stride(1), k_argument.size(0),
           trifold::data<T>(cos), cos.stride(0), cos.stride(1), trifold::data<T>(sin), sin.stride(0), sin.stride(1),

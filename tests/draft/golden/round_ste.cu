@@ -16,9 +16,8 @@ Tensor round_ste(const Tensor& x) {
     trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
       const Tensor x_argument = trifold::in_layout_of(y, x);
       const trifold::OnDevice device(x);
-      trifold::launch<round_ste_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks)),
-                                           dim3(trifold::threads_per_block), 0, trifold::data<T>(x_argument),
-                                           trifold::mutable_data<T>(y), y.numel());
+      trifold::launch<round_ste_kernel<T>>(device.stream(), trifold::extents(blocks), dim3(trifold::threads_per_block),
+                                           0, trifold::data<T>(x_argument), trifold::mutable_data<T>(y), y.numel());
       trifold::check_launch();
     });
   }

@@ -39,7 +39,7 @@ Tensor scatter_add(const Tensor& source, const Tensor& index, int64_t size) {
       const Tensor sums_argument = torch::stable::reshape(sums, {-1});
       const trifold::OnDevice device(source);
       trifold::launch<scatter_add_zero_kernel<trifold::compute_t<T>>>(
-          device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(trifold::threads_per_block), 0,
+          device.stream(), trifold::extents(blocks), dim3(trifold::threads_per_block), 0,
           trifold::mutable_data<trifold::compute_t<T>>(sums_argument), n);
       trifold::check_launch();
     });
@@ -55,9 +55,8 @@ Tensor scatter_add(const Tensor& source, const Tensor& index, int64_t size) {
         const Tensor index_argument = trifold::without_gaps(index);
         const trifold::OnDevice device(source);
         trifold::launch<scatter_add_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(grid_0), static_cast<unsigned>(down)),
-            dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(apart)), 0, trifold::data<T>(source),
-            source.stride(0), source.stride(1), trifold::data<int64_t>(index_argument),
+            device.stream(), trifold::extents(grid_0, down), trifold::extents(lanes, apart), 0,
+            trifold::data<T>(source), source.stride(0), source.stride(1), trifold::data<int64_t>(index_argument),
             trifold::mutable_data<trifold::compute_t<T>>(sums), sums.stride(0), rows, columns, size);
         trifold::check_launch();
       });
@@ -73,7 +72,7 @@ Tensor scatter_add(const Tensor& source, const Tensor& index, int64_t size) {
           const Tensor out_argument = torch::stable::reshape(out, {-1});
           const trifold::OnDevice device(source);
           trifold::launch<scatter_add_round_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(blocks2)), dim3(trifold::threads_per_block), 0,
+              device.stream(), trifold::extents(blocks2), dim3(trifold::threads_per_block), 0,
               trifold::data<trifold::compute_t<T>>(sums_argument), trifold::mutable_data<T>(out_argument), n);
           trifold::check_launch();
         }
@@ -110,9 +109,8 @@ Tensor scatter_add_backward(const Tensor& grad, const Tensor& index) {
       const Tensor index_argument = trifold::without_gaps(index);
       const trifold::OnDevice device(grad);
       trifold::launch<scatter_add_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(grid_0), static_cast<unsigned>(down)),
-          dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(apart)), 0, trifold::data<T>(grad), grad.stride(0),
-          grad.stride(1), trifold::data<int64_t>(index_argument), trifold::mutable_data<T>(grad_source),
+          device.stream(), trifold::extents(grid_0, down), trifold::extents(lanes, apart), 0, trifold::data<T>(grad),
+          grad.stride(0), grad.stride(1), trifold::data<int64_t>(index_argument), trifold::mutable_data<T>(grad_source),
           grad_source.stride(0), rows, columns, size);
       trifold::check_launch();
     });

@@ -14,9 +14,8 @@ Tensor sigmoid(const Tensor& x) {
     trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
       const Tensor x_argument = trifold::in_layout_of(y, x);
       const trifold::OnDevice device(x);
-      trifold::launch<sigmoid_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks)),
-                                         dim3(trifold::threads_per_block), 0, trifold::data<T>(x_argument),
-                                         trifold::mutable_data<T>(y), y.numel());
+      trifold::launch<sigmoid_kernel<T>>(device.stream(), trifold::extents(blocks), dim3(trifold::threads_per_block), 0,
+                                         trifold::data<T>(x_argument), trifold::mutable_data<T>(y), y.numel());
       trifold::check_launch();
     });
   }
@@ -34,7 +33,7 @@ Tensor sigmoid_backward(const Tensor& grad_y, const Tensor& y) {
       const Tensor y_argument = trifold::in_layout_of(grad_x, y);
       const trifold::OnDevice device(grad_y);
       trifold::launch<sigmoid_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(trifold::threads_per_block), 0,
+          device.stream(), trifold::extents(blocks), dim3(trifold::threads_per_block), 0,
           trifold::data<T>(grad_y_argument), trifold::data<T>(y_argument), trifold::mutable_data<T>(grad_x), n);
       trifold::check_launch();
     });

@@ -21,9 +21,9 @@ Tensor softmax(const Tensor& x) {
           const Tensor y_argument = trifold::rows(y);
           const trifold::OnDevice device(x);
           trifold::launch<softmax_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(count)),
-              dim3(static_cast<unsigned>(trifold::threads_for(columns))), 0, trifold::data<T>(x_argument),
-              x_argument.stride(0), trifold::mutable_data<T>(y_argument), y_argument.stride(0), count, columns);
+              device.stream(), trifold::extents(count), trifold::extents(trifold::threads_for(columns)), 0,
+              trifold::data<T>(x_argument), x_argument.stride(0), trifold::mutable_data<T>(y_argument),
+              y_argument.stride(0), count, columns);
           trifold::check_launch();
         });
       }
@@ -35,7 +35,7 @@ Tensor softmax(const Tensor& x) {
             const Tensor x_argument = trifold::without_gaps(trifold::rows(x));
             const Tensor y_argument = trifold::rows(y);
             const trifold::OnDevice device(x);
-            trifold::launch<softmax_rows_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(grid)),
+            trifold::launch<softmax_rows_kernel<T>>(device.stream(), trifold::extents(grid),
                                                     dim3(trifold::threads_per_block), 0, trifold::data<T>(x_argument),
                                                     x_argument.stride(0), trifold::mutable_data<T>(y_argument),
                                                     y_argument.stride(0), count, columns, team);
@@ -64,10 +64,10 @@ Tensor softmax_backward(const Tensor& grad_y, const Tensor& y) {
           const Tensor grad_x_argument = trifold::rows(grad_x);
           const trifold::OnDevice device(grad_y);
           trifold::launch<softmax_backward_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(count)),
-              dim3(static_cast<unsigned>(trifold::threads_for(columns))), 0, trifold::data<T>(grad_y_argument),
-              grad_y_argument.stride(0), trifold::data<T>(y_argument), y_argument.stride(0),
-              trifold::mutable_data<T>(grad_x_argument), grad_x_argument.stride(0), count, columns);
+              device.stream(), trifold::extents(count), trifold::extents(trifold::threads_for(columns)), 0,
+              trifold::data<T>(grad_y_argument), grad_y_argument.stride(0), trifold::data<T>(y_argument),
+              y_argument.stride(0), trifold::mutable_data<T>(grad_x_argument), grad_x_argument.stride(0), count,
+              columns);
           trifold::check_launch();
         });
       }
@@ -81,7 +81,7 @@ Tensor softmax_backward(const Tensor& grad_y, const Tensor& y) {
             const Tensor grad_x_argument = trifold::rows(grad_x);
             const trifold::OnDevice device(grad_y);
             trifold::launch<softmax_backward_rows_kernel<T>>(
-                device.stream(), dim3(static_cast<unsigned>(grid)), dim3(trifold::threads_per_block), 0,
+                device.stream(), trifold::extents(grid), dim3(trifold::threads_per_block), 0,
                 trifold::data<T>(grad_y_argument), grad_y_argument.stride(0), trifold::data<T>(y_argument),
                 y_argument.stride(0), trifold::mutable_data<T>(grad_x_argument), grad_x_argument.stride(0), count,
                 columns, team);

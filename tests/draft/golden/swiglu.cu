@@ -15,9 +15,9 @@ Tensor swiglu(const Tensor& gate, const Tensor& up) {
       const Tensor gate_argument = trifold::in_layout_of(out, gate);
       const Tensor up_argument = trifold::in_layout_of(out, up);
       const trifold::OnDevice device(gate);
-      trifold::launch<swiglu_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(blocks)),
-                                        dim3(trifold::threads_per_block), 0, trifold::data<T>(gate_argument),
-                                        trifold::data<T>(up_argument), trifold::mutable_data<T>(out), out.numel());
+      trifold::launch<swiglu_kernel<T>>(device.stream(), trifold::extents(blocks), dim3(trifold::threads_per_block), 0,
+                                        trifold::data<T>(gate_argument), trifold::data<T>(up_argument),
+                                        trifold::mutable_data<T>(out), out.numel());
       trifold::check_launch();
     });
   }
@@ -38,9 +38,9 @@ std::tuple<Tensor, Tensor> swiglu_backward(const Tensor& grad, const Tensor& gat
     trifold::dispatch_floating(gate.scalar_type(), [&]<class T>() {
       const trifold::OnDevice device(gate);
       trifold::launch<swiglu_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(blocks)), dim3(trifold::threads_per_block), 0,
-          trifold::data<T>(operands_0), trifold::data<T>(operands_1), trifold::data<T>(operands_2),
-          trifold::mutable_data<T>(grad_gate), trifold::mutable_data<T>(grad_up), n);
+          device.stream(), trifold::extents(blocks), dim3(trifold::threads_per_block), 0, trifold::data<T>(operands_0),
+          trifold::data<T>(operands_1), trifold::data<T>(operands_2), trifold::mutable_data<T>(grad_gate),
+          trifold::mutable_data<T>(grad_up), n);
       trifold::check_launch();
     });
   }

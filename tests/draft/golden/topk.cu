@@ -62,11 +62,11 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(matrix);
         const trifold::OnDevice device(x);
-        trifold::launch<topk_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(count2), 1),
-                                        dim3(static_cast<unsigned>(threads2)), 0, trifold::data<T>(x_argument),
-                                        x_argument.stride(0), trifold::data<int64_t>(own), own.stride(0), own.numel(),
-                                        trifold::mutable_data<T>(results_0), trifold::mutable_data<int64_t>(results_1),
-                                        count2, columns2, share, k, capacity2);
+        trifold::launch<topk_kernel<T>>(device.stream(), trifold::extents(count2, 1), trifold::extents(threads2), 0,
+                                        trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<int64_t>(own),
+                                        own.stride(0), own.numel(), trifold::mutable_data<T>(results_0),
+                                        trifold::mutable_data<int64_t>(results_1), count2, columns2, share, k,
+                                        capacity2);
         trifold::check_launch();
       });
     }
@@ -102,10 +102,10 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
         const Tensor indices_argument = torch::stable::reshape(columns_of, {-1});
         const trifold::OnDevice device(x);
         trifold::launch<topk_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(count3), static_cast<unsigned>(slices)),
-            dim3(static_cast<unsigned>(threads4)), 0, trifold::data<T>(x_argument), x_argument.stride(0),
-            trifold::data<int64_t>(own), own.stride(0), own.numel(), trifold::mutable_data<T>(values_argument),
-            trifold::mutable_data<int64_t>(indices_argument), count3, columns3, share2, k, capacity4);
+            device.stream(), trifold::extents(count3, slices), trifold::extents(threads4), 0,
+            trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<int64_t>(own), own.stride(0), own.numel(),
+            trifold::mutable_data<T>(values_argument), trifold::mutable_data<int64_t>(indices_argument), count3,
+            columns3, share2, k, capacity4);
         trifold::check_launch();
       });
     }
@@ -134,11 +134,11 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
     if (count4 > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const trifold::OnDevice device(x);
-        trifold::launch<topk_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(count4), 1), dim3(static_cast<unsigned>(threads6)), 0,
-            trifold::data<T>(parts), parts.stride(0), trifold::data<int64_t>(columns_of), columns_of.stride(0),
-            columns_of.numel(), trifold::mutable_data<T>(results_0), trifold::mutable_data<int64_t>(results_1), count4,
-            columns4, share3, k, capacity6);
+        trifold::launch<topk_kernel<T>>(device.stream(), trifold::extents(count4, 1), trifold::extents(threads6), 0,
+                                        trifold::data<T>(parts), parts.stride(0), trifold::data<int64_t>(columns_of),
+                                        columns_of.stride(0), columns_of.numel(), trifold::mutable_data<T>(results_0),
+                                        trifold::mutable_data<int64_t>(results_1), count4, columns4, share3, k,
+                                        capacity6);
         trifold::check_launch();
       });
     }
@@ -177,8 +177,8 @@ Tensor topk_backward(const Tensor& grad_values, const Tensor& indices, int64_t c
       const Tensor grad_x_argument = trifold::rows(grad_x);
       const trifold::OnDevice device(grad_values);
       trifold::launch<topk_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(blocks_x), static_cast<unsigned>(slices)),
-          dim3(trifold::threads_per_block), 0, trifold::data<T>(grad_values_argument), grad_values_argument.stride(0),
+          device.stream(), trifold::extents(blocks_x, slices), dim3(trifold::threads_per_block), 0,
+          trifold::data<T>(grad_values_argument), grad_values_argument.stride(0),
           trifold::data<int64_t>(indices_argument), indices_argument.stride(0),
           trifold::mutable_data<T>(grad_x_argument), grad_x_argument.stride(0), count, columns, share, k, team);
       trifold::check_launch();

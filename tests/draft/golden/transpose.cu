@@ -42,10 +42,10 @@ Tensor transpose(const Tensor& x) {
     if (grid > 0) {
       const Tensor x_argument = trifold::without_gaps(x2);
       const trifold::OnDevice device(x);
-      trifold::launch<transpose_words_kernel>(
-          device.stream(), dim3(static_cast<unsigned>(grid)), dim3(TILE_EDGE, TILE_HEIGHT), 0,
-          trifold::data<int>(x_argument), x_argument.stride(0), x_argument.stride(1), trifold::mutable_data<int>(y2),
-          y2.stride(0), y2.stride(1), rows / pack, columns / pack, tiles, pack);
+      trifold::launch<transpose_words_kernel>(device.stream(), trifold::extents(grid), dim3(TILE_EDGE, TILE_HEIGHT), 0,
+                                              trifold::data<int>(x_argument), x_argument.stride(0),
+                                              x_argument.stride(1), trifold::mutable_data<int>(y2), y2.stride(0),
+                                              y2.stride(1), rows / pack, columns / pack, tiles, pack);
       trifold::check_launch();
     }
   } else {
@@ -57,10 +57,10 @@ Tensor transpose(const Tensor& x) {
       trifold::dispatch_sizes<uint8_t, int16_t, int, int64_t>(x.element_size(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(x3);
         const trifold::OnDevice device(x);
-        trifold::launch<transpose_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(grid2)),
-                                             dim3(TILE_EDGE, TILE_HEIGHT), 0, trifold::data<T>(x_argument),
-                                             x_argument.stride(0), x_argument.stride(1), trifold::mutable_data<T>(y3),
-                                             y3.stride(0), y3.stride(1), rows, columns, tiles2);
+        trifold::launch<transpose_kernel<T>>(device.stream(), trifold::extents(grid2), dim3(TILE_EDGE, TILE_HEIGHT), 0,
+                                             trifold::data<T>(x_argument), x_argument.stride(0), x_argument.stride(1),
+                                             trifold::mutable_data<T>(y3), y3.stride(0), y3.stride(1), rows, columns,
+                                             tiles2);
         trifold::check_launch();
       });
     }

@@ -172,6 +172,14 @@ inline int64_t threads_for(int64_t columns) {
   return std::min<int64_t>(32 * std::max<int64_t>(1, ceil_div(columns, 32)), threads_per_block);
 }
 
+// The blocks of a grid, or the threads of a block, in each dimension.
+inline dim3 extents(int64_t x, int64_t y = 1, int64_t z = 1) {
+  constexpr int64_t most = std::numeric_limits<int>::max();
+  check(std::min({x, y, z}) >= 0 && std::max({x, y, z}) <= most, "a launch of ", x, " × ", y, " × ", z,
+        " blocks or threads; each may be at most ", most);
+  return {static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z)};
+}
+
 // `x` as a matrix whose rows are its last dimension; a 0-d tensor is a row of one column. A copy if rows are not at
 // equal distances.
 inline Tensor rows(const Tensor& x) {
