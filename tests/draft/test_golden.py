@@ -36,7 +36,7 @@ def test_drafts_of_the_gallery_are_the_golden_texts() -> None:
 
 
 @pytest.mark.usefixtures("quick_builds")
-@pytest.mark.parametrize("op", ["cumsum", "transpose"])
+@pytest.mark.parametrize("op", ["cross_entropy", "cumsum", "transpose"])
 def test_golden_texts_of_several_types_compute_what_the_port_does(op: str, tmp_path: Path) -> None:
     for folder in ("prototypes", "verify", "ports"):
         (tmp_path / folder).mkdir()

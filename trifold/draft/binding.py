@@ -26,6 +26,7 @@ from trifold.draft.ranges import find_ranges
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Interval, Type
 from trifold.draft.type_names import TypeNames, element_name
+from trifold.draft.unify import unify
 from trifold.draft.walk import walk
 from trifold.errors import PrototypeError
 
@@ -127,6 +128,7 @@ class _Kernels:
         self.overlaps: dict[int, tuple[Written, Overlaps]] = {}  # by the identity of the kernel's text
         for instance, known in ranges.items():
             self.written[instance] = self._write(instance, known)
+        self._unify()
 
     def _names(self, host: Host, launch: Launch) -> TypeNames:
         """The names of types in kernels with these dtypes."""
@@ -193,9 +195,22 @@ class _Kernels:
         self.overlaps.setdefault(id(written), (written, Overlaps(read_parameters(built))))
         return written
 
+    def _unify(self) -> None:
+        """Make one template of the instances of a kernel that differ in the type of an array's elements."""
+        for number, (instance, own) in enumerate(self.written.items()):
+            for before, first in list(self.written.items())[:number]:
+                same = (before.kernel, before.space) == (instance.kernel, instance.space)
+                if not same or own.function is first.function:
+                    continue
+                written = own.function
+                if unify(first, own, self.spaces[instance.space].order):
+                    self.module.parts.remove(written)
+                    self.overlaps[id(own)] = self.overlaps[id(first)]
+                    break
+
     def qualify(self) -> None:
         """Qualify the kernels' pointers with ``__restrict__``, after all launches are written."""
-        for written, overlaps in self.overlaps.values():
+        for written, overlaps in {id(each): each for each in self.overlaps.values()}.values():
             overlaps.qualify(written)
 
     # --------------------------------------------------------------------------------------------- launches
@@ -215,7 +230,7 @@ class _Kernels:
         arguments = tuple(self._argument(host, launch, instance, written, p, places) for p in written.parameters)
         letters = written.function.template.replace("class ", "").split(", ") if written.function.template else []
         names = self._names(host, launch)
-        given = ", ".join(names.meanings.get(each, each) for each in letters)
+        given = ", ".join(written.given.get(each) or names.meanings.get(each, each) for each in letters)
         kernel = written.function.name + (f"<{given}>" if given else "")
         grid, block = (_extent(each) for each in (launch.grid, launch.block))
         device = "device" if "device" not in host.taken else "current"
@@ -227,7 +242,7 @@ class _Kernels:
             cpp.Run(call("trifold::check_launch")),
         ]
         tests = [n.expr for n in launch.grid if n.interval is None or n.interval[0] < 1]
-        made_of = {parameter for each in letters for parameter in names.made_of(each)}
+        made_of = {parameter for each in letters if each not in written.given for parameter in names.made_of(each)}
         free = list(zip(launch.over, launch.free, list(names.parameters)[1:], strict=True))
         for (_, dtypes), tensor, parameter in reversed(free):
             if parameter in made_of:

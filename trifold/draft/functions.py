@@ -48,6 +48,7 @@ class Written:
     wanted: list[list[Wanted]]  # for each of them, the numbers that describe the array
     result: Type | None
     explicit: tuple[str, ...]  # template arguments that C++ cannot deduce
+    given: dict[str, str] = field(default_factory=dict)  # see :func:`trifold.draft.unify.unify`
 
 
 @dataclass

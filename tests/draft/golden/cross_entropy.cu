@@ -66,7 +66,7 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
             const Tensor targets_argument = trifold::without_gaps(targets);
             const Tensor count_argument = trifold::without_gaps(divisor);
             const trifold::OnDevice device(logits);
-            trifold::launch<cross_entropy_kernel<T>>(
+            trifold::launch<cross_entropy_kernel<T, T>>(
                 device.stream(), trifold::extents(count2), trifold::extents(trifold::threads_for(columns)), 0,
                 trifold::data<T>(logits_argument), logits_argument.stride(0), trifold::data<int64_t>(targets_argument),
                 ignore_index, trifold::mutable_data<T>(losses), trifold::mutable_data<T>(gradient), gradient.stride(0),
@@ -82,7 +82,7 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
             const Tensor targets_argument = trifold::without_gaps(targets);
             const Tensor count_argument = trifold::without_gaps(divisor);
             const trifold::OnDevice device(logits);
-            trifold::launch<cross_entropy_kernel2<T>>(
+            trifold::launch<cross_entropy_kernel<T, trifold::compute_t<T>>>(
                 device.stream(), trifold::extents(count2), trifold::extents(trifold::threads_for(columns)), 0,
                 trifold::data<T>(logits_argument), logits_argument.stride(0), trifold::data<int64_t>(targets_argument),
                 ignore_index, trifold::mutable_data<trifold::compute_t<T>>(losses2), trifold::mutable_data<T>(gradient),
@@ -102,7 +102,7 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
               const Tensor targets_argument = trifold::without_gaps(targets);
               const Tensor count_argument = trifold::without_gaps(divisor);
               const trifold::OnDevice device(logits);
-              trifold::launch<cross_entropy_rows_kernel<T>>(
+              trifold::launch<cross_entropy_rows_kernel<T, T>>(
                   device.stream(), trifold::extents(grid), dim3(trifold::threads_per_block), 0,
                   trifold::data<T>(logits_argument), logits_argument.stride(0),
                   trifold::data<int64_t>(targets_argument), ignore_index, trifold::mutable_data<T>(losses),
@@ -121,7 +121,7 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
               const Tensor targets_argument = trifold::without_gaps(targets);
               const Tensor count_argument = trifold::without_gaps(divisor);
               const trifold::OnDevice device(logits);
-              trifold::launch<cross_entropy_rows_kernel2<T>>(
+              trifold::launch<cross_entropy_rows_kernel<T, trifold::compute_t<T>>>(
                   device.stream(), trifold::extents(grid), dim3(trifold::threads_per_block), 0,
                   trifold::data<T>(logits_argument), logits_argument.stride(0),
                   trifold::data<int64_t>(targets_argument), ignore_index,

@@ -150,9 +150,9 @@ __device__ __forceinline__ C block_sum(C value, C* of_warp) {
 }
 
 // One block per row: the maximum, the sum, then the loss, and the gradient if `residual` has rows.
-template <class T>
+template <class T, class Losses>
 __global__ void cross_entropy_kernel(const T* __restrict__ logits, int64_t logits_stride,
-                                     const int64_t* __restrict__ targets, int64_t ignored, T* __restrict__ losses,
+                                     const int64_t* __restrict__ targets, int64_t ignored, Losses* __restrict__ losses,
                                      T* __restrict__ residual, int64_t residual_stride, int64_t residual_length0,
                                      const int64_t* __restrict__ count, int64_t count_length, int64_t rows,
                                      int64_t columns, double label_smoothing) {
@@ -162,7 +162,7 @@ __global__ void cross_entropy_kernel(const T* __restrict__ logits, int64_t logit
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const int64_t target = targets[row];
     if (target == ignored) {
-      if (threadIdx.x == 0) losses[row] = T(0.0f);
+      if (threadIdx.x == 0) losses[row] = Losses(0.0f);
       if (residual_length0 > 0) {
         for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) residual[row * residual_stride + i] = T(0.0f);
       }
@@ -193,66 +193,7 @@ __global__ void cross_entropy_kernel(const T* __restrict__ logits, int64_t logit
     if (threadIdx.x == 0) {
       const C at_target = known ? C(logits[row * logits_stride + target]) - largest : C(NAN);
       const C loss = log(total) - (C(1) - smoothing) * at_target;
-      losses[row] = T(smoothing > 0 ? loss - smoothing * (plain / C(columns)) : loss);
-    }
-    if (residual_length0 > 0) {
-      const C everywhere = known ? smoothing / C(columns) : C(NAN);
-      const C share = count_length > 0 ? C(1) / C(count[0]) : C(1);
-      for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
-        const C q = i == target ? everywhere + (C(1) - smoothing) : everywhere;
-        residual[row * residual_stride + i] =
-            T((exp(C(logits[row * logits_stride + i]) - largest) / total - q) * share);
-      }
-    }
-  }
-}
-
-// One block per row: the maximum, the sum, then the loss, and the gradient if `residual` has rows.
-template <class T>
-__global__ void cross_entropy_kernel2(const T* __restrict__ logits, int64_t logits_stride,
-                                      const int64_t* __restrict__ targets, int64_t ignored,
-                                      trifold::compute_t<T>* __restrict__ losses, T* __restrict__ residual,
-                                      int64_t residual_stride, int64_t residual_length0,
-                                      const int64_t* __restrict__ count, int64_t count_length, int64_t rows,
-                                      int64_t columns, double label_smoothing) {
-  using C = trifold::compute_t<T>;
-  __shared__ C of_warp[WARPS_PER_BLOCK];
-  const C smoothing = C(label_smoothing);
-  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    const int64_t target = targets[row];
-    if (target == ignored) {
-      if (threadIdx.x == 0) losses[row] = 0;
-      if (residual_length0 > 0) {
-        for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) residual[row * residual_stride + i] = T(0.0f);
-      }
-      continue;
-    }
-    C largest = C(-INFINITY);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
-      largest = larger(largest, C(logits[row * logits_stride + i]));
-    largest = block_max(largest, of_warp);
-    C total = C(0);  // of exp(x - m)
-    C total_lost = C(0);
-    C plain = C(0);  // of x - m
-    C plain_lost = C(0);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
-      const C shifted = C(logits[row * logits_stride + i]) - largest;
-      const auto add_compensated_result = add_compensated(total, total_lost, exp(shifted));
-      total = add_compensated_result.first;
-      total_lost = add_compensated_result.second;
-      if (smoothing > 0) {  // avoids -inf · 0 = nan
-        const auto add_compensated_result2 = add_compensated(plain, plain_lost, shifted);
-        plain = add_compensated_result2.first;
-        plain_lost = add_compensated_result2.second;
-      }
-    }
-    total = block_sum(total - total_lost, of_warp);
-    plain = block_sum(plain - plain_lost, of_warp);
-    const bool known = target >= 0 && target < columns;
-    if (threadIdx.x == 0) {
-      const C at_target = known ? C(logits[row * logits_stride + target]) - largest : C(NAN);
-      const C loss = log(total) - (C(1) - smoothing) * at_target;
-      losses[row] = smoothing > 0 ? loss - smoothing * (plain / C(columns)) : loss;
+      losses[row] = Losses(smoothing > 0 ? loss - smoothing * (plain / C(columns)) : loss);
     }
     if (residual_length0 > 0) {
       const C everywhere = known ? smoothing / C(columns) : C(NAN);
@@ -267,10 +208,11 @@ __global__ void cross_entropy_kernel2(const T* __restrict__ logits, int64_t logi
 }
 
 // cross_entropy_kernel with a row in a team's registers: it is read once, and each exp is computed once.
-template <class T>
+template <class T, class Losses>
 __global__ void cross_entropy_rows_kernel(const T* __restrict__ logits, int64_t logits_stride,
-                                          const int64_t* __restrict__ targets, int64_t ignored, T* __restrict__ losses,
-                                          T* __restrict__ residual, int64_t residual_stride, int64_t residual_length0,
+                                          const int64_t* __restrict__ targets, int64_t ignored,
+                                          Losses* __restrict__ losses, T* __restrict__ residual,
+                                          int64_t residual_stride, int64_t residual_length0,
                                           const int64_t* __restrict__ count, int64_t count_length, int64_t rows,
                                           int64_t columns, double smoothing, int64_t team) {
   using C = trifold::compute_t<T>;
@@ -302,59 +244,7 @@ __global__ void cross_entropy_rows_kernel(const T* __restrict__ logits, int64_t 
     const C at_target = known ? C(logits[row * logits_stride + target]) - largest : C(NAN);
     C loss = log(total) - (C(1) - smooth) * at_target;
     if (smooth > 0) loss -= smooth * (plain / C(columns));
-    losses[row] = T(target != ignored ? loss : C(0));
-  }
-  if (row < rows && residual_length0 > 0) {
-    const C everywhere = known ? smooth / C(columns) : C(NAN);
-    const C share = count_length > 0 ? C(1) / C(count[0]) : C(1);
-    for (int k = 0; k < ELEMENTS_PER_THREAD; ++k) {
-      const int i = static_cast<int>(threadIdx.x % team + k * team);
-      if (i < columns) {
-        const C q = i == target ? everywhere + (C(1) - smooth) : everywhere;
-        residual[row * residual_stride + i] = T(target != ignored ? (part[k] / total - q) * share : C(0));
-      }
-    }
-  }
-}
-
-// cross_entropy_kernel with a row in a team's registers: it is read once, and each exp is computed once.
-template <class T>
-__global__ void cross_entropy_rows_kernel2(const T* __restrict__ logits, int64_t logits_stride,
-                                           const int64_t* __restrict__ targets, int64_t ignored,
-                                           trifold::compute_t<T>* __restrict__ losses, T* __restrict__ residual,
-                                           int64_t residual_stride, int64_t residual_length0,
-                                           const int64_t* __restrict__ count, int64_t count_length, int64_t rows,
-                                           int64_t columns, double smoothing, int64_t team) {
-  using C = trifold::compute_t<T>;
-  __shared__ C of_warp[WARPS_PER_BLOCK];
-  C part[ELEMENTS_PER_THREAD];
-  const C smooth = C(smoothing);
-  const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / team;
-  const int64_t target = row < rows ? targets[row] : ignored;
-  const int64_t own = target != ignored ? columns : 0;
-  C largest = C(-INFINITY);
-  for (int k = 0; k < ELEMENTS_PER_THREAD; ++k) {
-    const int i = static_cast<int>(threadIdx.x % team + k * team);
-    part[k] = i < own ? C(logits[row * logits_stride + i]) : C(-INFINITY);
-    largest = larger(largest, part[k]);
-  }
-  largest = team_max(largest, of_warp, static_cast<int>(team));
-  C total = C(0);
-  C plain = C(0);
-  for (int k = 0; k < ELEMENTS_PER_THREAD; ++k) {
-    const C shifted = part[k] - largest;
-    if (smooth > 0 && threadIdx.x % team + k * team < own) plain += shifted;
-    part[k] = exp(shifted);
-    total += part[k];
-  }
-  total = team_sum(total, of_warp, static_cast<int>(team));
-  plain = team_sum(plain, of_warp, static_cast<int>(team));
-  const bool known = target >= 0 && target < columns;
-  if (row < rows && threadIdx.x % team == 0) {
-    const C at_target = known ? C(logits[row * logits_stride + target]) - largest : C(NAN);
-    C loss = log(total) - (C(1) - smooth) * at_target;
-    if (smooth > 0) loss -= smooth * (plain / C(columns));
-    losses[row] = target != ignored ? loss : C(0);
+    losses[row] = Losses(target != ignored ? loss : C(0));
   }
   if (row < rows && residual_length0 > 0) {
     const C everywhere = known ? smooth / C(columns) : C(NAN);
