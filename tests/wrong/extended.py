@@ -13,6 +13,7 @@ EXTENDED = frozenset(
         "add port: no argument check",
         "add port: no barrier between the threads that write shared memory and those that read it",
         "add port: shared memory is an element too small",
+        "add port: sums are rounded up, and so are those of the application from then on",
         "add prototype: a block reads the tile of its ticket and writes its own",
         "add prototype: a kernel of the prototype that nothing launches",
         "add prototype: a reference as wrong as the kernel",

@@ -273,4 +273,17 @@ SURROUNDINGS = (
         implementation="prototype",
         message="os.environ['CUDA_LAUNCH_BLOCKING'], for the whole process, from unset to 1",
     ),
+    Wrong(
+        name="sums are rounded up, and so are those of the application from then on",
+        why="the bound of an interval needs it, and the mode was not set back",
+        op="add",
+        edits=edits(
+            "binding",
+            ('#include "add.cuh"\n', '#include "add.cuh"\n\n#include <cfenv>\n'),
+            ("  Tensor out = ", "  std::fesetround(FE_UPWARD);\n  Tensor out = "),
+        ),
+        row="repeatable",
+        implementation="port",
+        message="fegetround(), for the whole process, from FE_TONEAREST to FE_UPWARD",
+    ),
 )

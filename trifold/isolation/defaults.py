@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import locale
 import logging
 import os
 import random
@@ -45,9 +46,22 @@ def settings() -> dict[str, str]:
         "logging.getLogger().level": logging.getLogger().level,
         "signal.getsignal(signal.SIGINT)": signal.getsignal(signal.SIGINT),
         "sys.excepthook": sys.excepthook,
+        "sys.getrecursionlimit()": sys.getrecursionlimit(),
+        "sys.getswitchinterval()": sys.getswitchinterval(),
+        "locale.setlocale(locale.LC_ALL)": locale.setlocale(locale.LC_ALL),
+        "fegetround()": _rounding(),
     }
     variables = {f"os.environ[{name!r}]": os.environ[name] for name in os.environ if name.startswith(_VARIABLES)}
     return {name: str(value) for name, value in (values | variables).items()}
+
+
+def _rounding() -> str:
+    """The direction in which this thread rounds floating-point numbers, in words of <cfenv>."""
+    one, little = 1.0, 2.0**-60
+    up, down = one + little > one, -one - little < -one
+    if up or down:
+        return "FE_UPWARD" if up else "FE_DOWNWARD"
+    return "FE_TOWARDZERO" if one - little < one else "FE_TONEAREST"
 
 
 def other_random_states() -> dict[str, object]:
