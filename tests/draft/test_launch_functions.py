@@ -438,7 +438,7 @@ DRAFTED = {
         "",
         [
             "const int64_t blocks = x.numel() / 256;",
-            "std::max<int64_t>(std::max<int64_t>(x.size(0), x.size(1)), std::abs(x.size(0) - 5))",
+            "std::max<int64_t>({x.size(0), x.size(1), std::abs(x.size(0) - 5)})",
             "  trifold::zeroed(y);\n  trifold::filled(z, 0.5);",
             "while (left > 0) {\n    left -= 2;\n    std::swap(y, z);\n  }",
             "const Tensor x_argument = k % 2 == 0 ? y : z;",

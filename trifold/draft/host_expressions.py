@@ -215,6 +215,8 @@ class HostExpressions(Conditions):
         known = self.by_dtype(op, x, y, a, b)
         kind = v.FLOAT if v.FLOAT in (x.type, y.type) or op is operator.truediv else v.INT
         x, y = self.with_known_range(x), self.with_known_range(y)
+        if type(b) is int and b == 1 and x.type == v.INT and op in (operator.floordiv, operator.mul):
+            return x
         both = (
             (x.interval or (None if x.type != v.BOOL else (0, 1))),
             (y.interval or (None if y.type != v.BOOL else (0, 1))),

@@ -22,6 +22,7 @@ from trifold.draft.host_conditions import call, scalar_of, text_of
 from trifold.draft.host_powers import as_float
 from trifold.draft.host_tensors import count_of, full_of, new_empty, new_like, of_dtype, ones_of, sizes_given, zeros_of
 from trifold.draft.refusal import DraftError
+from trifold.draft.tree import Interval
 
 Handler = Callable[[Host, Any, dict[str, Any], ast.Call], Any]
 
@@ -244,27 +245,27 @@ def _least(name: str) -> Handler:
         given = [
             x for each in arguments for x in (_sizes_of(host, each, node) if isinstance(each, v.Part) else (each,))
         ]
-        result, *others = (v.number(each) for each in given)
-        for other in others:
-            kind = v.FLOAT if v.FLOAT in (result.type, other.type) else v.INT
-            interval = None
-            if result.interval is not None and other.interval is not None:
-                choose = min if name == "min" else max
-                interval = choose(result.interval[0], other.interval[0]), choose(result.interval[1], other.interval[1])
-            elif kind == v.INT and name == "max":
-                low = (
-                    max(each.interval[0] for each in (result, other) if each.interval is not None)
-                    if (result.interval or other.interval)
-                    else None
-                )
-                interval = None if low is None else (low, 2**63 - 1)
-            function = f"std::{name}<{'int64_t' if kind == v.INT else 'double'}>"
-            result = v.Number(
-                cpp.CallTo(function, (result.expr, other.expr), type=kind, interval=interval), kind, interval
-            )
-        return result
+        numbers = [v.number(each) for each in given]
+        kind = v.FLOAT if any(each.type == v.FLOAT for each in numbers) else v.INT
+        interval = _interval_of_least(name, [each.interval for each in numbers]) if kind == v.INT else None
+        if len(numbers) == 1:
+            return numbers[0]
+        exprs: tuple[cpp.Expr, ...] = tuple(each.expr for each in numbers)
+        if len(exprs) > 2:
+            exprs = (cpp.Braces(exprs),)
+        function = f"std::{name}<{'int64_t' if kind == v.INT else 'double'}>"
+        return v.Number(cpp.CallTo(function, exprs, type=kind, interval=interval), kind, interval)
 
     return write
+
+
+def _interval_of_least(name: str, intervals: list[Interval | None]) -> Interval | None:
+    """The range of the least or largest of integers with these ranges; None: of one without bounds."""
+    choose = {"min": min, "max": max}[name]
+    known = [each for each in intervals if each is not None]
+    if len(known) == len(intervals):
+        return choose(low for low, _ in known), choose(high for _, high in known)
+    return (max(low for low, _ in known), 2**63 - 1) if name == "max" and known else None
 
 
 def _sizes_of(host: Host, part: v.Part, node: ast.Call) -> tuple[Any, ...]:

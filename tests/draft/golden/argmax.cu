@@ -24,15 +24,14 @@ std::tuple<Tensor, Tensor> argmax(const Tensor& x) {
   }
   const int64_t least = LEAST_VECTORS * (16 / static_cast<int64_t>(x.element_size()));
   const int64_t wanted = std::min<int64_t>(trifold::ceil_div(BLOCKS_WANTED, count), columns / least);
-  const int64_t slices = std::max<int64_t>(std::max<int64_t>(wanted, trifold::ceil_div(columns, 1073741824)), 1);
+  const int64_t slices = std::max<int64_t>({wanted, trifold::ceil_div(columns, 1073741824), 1});
   const Tensor results_0 = torch::stable::reshape(values, {-1});
   const Tensor results_1 = torch::stable::reshape(indices, {-1});
   const Tensor own = trifold::empty_contiguous(indices, {0, 0});
   if (slices == 1) {
     const int64_t count2 = matrix.size(0);
     const int64_t columns2 = matrix.size(1);
-    const int64_t share = columns2 / 1;
-    const int64_t vectors = share / (16 / static_cast<int64_t>(matrix.element_size()));
+    const int64_t vectors = columns2 / (16 / static_cast<int64_t>(matrix.element_size()));
     const int64_t team = vectors <= 16 ? 4 : vectors <= 512 ? 32 : trifold::threads_per_block;
     const int64_t blocks = trifold::ceil_div(count2, trifold::threads_per_block / team);
     if (blocks > 0) {
@@ -43,7 +42,7 @@ std::tuple<Tensor, Tensor> argmax(const Tensor& x) {
                                           dim3(trifold::threads_per_block), 0, trifold::data<T>(x_argument),
                                           x_argument.stride(0), trifold::data<int64_t>(own), own.stride(0), own.numel(),
                                           trifold::mutable_data<T>(results_0),
-                                          trifold::mutable_data<int64_t>(results_1), count2, columns2, share, team);
+                                          trifold::mutable_data<int64_t>(results_1), count2, columns2, columns2, team);
         trifold::check_launch();
       });
     }
@@ -52,8 +51,8 @@ std::tuple<Tensor, Tensor> argmax(const Tensor& x) {
     const Tensor columns_of = trifold::empty_contiguous(indices, {count, slices});
     const int64_t count3 = matrix.size(0);
     const int64_t columns3 = matrix.size(1);
-    const int64_t share2 = columns3 / slices;
-    const int64_t vectors2 = share2 / (16 / static_cast<int64_t>(matrix.element_size()));
+    const int64_t share = columns3 / slices;
+    const int64_t vectors2 = share / (16 / static_cast<int64_t>(matrix.element_size()));
     const int64_t team2 = vectors2 <= 16 ? 4 : vectors2 <= 512 ? 32 : trifold::threads_per_block;
     const int64_t blocks_x = trifold::ceil_div(count3, trifold::threads_per_block / team2);
     if (blocks_x > 0) {
@@ -66,14 +65,13 @@ std::tuple<Tensor, Tensor> argmax(const Tensor& x) {
             device.stream(), trifold::extents(blocks_x, slices), dim3(trifold::threads_per_block), 0,
             trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<int64_t>(own), own.stride(0), own.numel(),
             trifold::mutable_data<T>(values_argument), trifold::mutable_data<int64_t>(indices_argument), count3,
-            columns3, share2, team2);
+            columns3, share, team2);
         trifold::check_launch();
       });
     }
     const int64_t count4 = parts.size(0);
     const int64_t columns4 = parts.size(1);
-    const int64_t share3 = columns4 / 1;
-    const int64_t vectors3 = share3 / (16 / static_cast<int64_t>(parts.element_size()));
+    const int64_t vectors3 = columns4 / (16 / static_cast<int64_t>(parts.element_size()));
     const int64_t team3 = vectors3 <= 16 ? 4 : vectors3 <= 512 ? 32 : trifold::threads_per_block;
     const int64_t blocks2 = trifold::ceil_div(count4, trifold::threads_per_block / team3);
     if (blocks2 > 0) {
@@ -83,7 +81,7 @@ std::tuple<Tensor, Tensor> argmax(const Tensor& x) {
                                           dim3(trifold::threads_per_block), 0, trifold::data<T>(parts), parts.stride(0),
                                           trifold::data<int64_t>(columns_of), columns_of.stride(0), columns_of.numel(),
                                           trifold::mutable_data<T>(results_0),
-                                          trifold::mutable_data<int64_t>(results_1), count4, columns4, share3, team3);
+                                          trifold::mutable_data<int64_t>(results_1), count4, columns4, columns4, team3);
         trifold::check_launch();
       });
     }
@@ -106,7 +104,7 @@ Tensor argmax_backward(const Tensor& grad_values, const Tensor& indices, int64_t
   }
   const int64_t least = LEAST_VECTORS * (16 / static_cast<int64_t>(grad_x.element_size()));
   const int64_t wanted = std::min<int64_t>(trifold::ceil_div(BLOCKS_WANTED, count), trifold::floor_div(columns, least));
-  const int64_t slices = std::max<int64_t>(std::max<int64_t>(wanted, trifold::ceil_div(columns, 1073741824)), 1);
+  const int64_t slices = std::max<int64_t>({wanted, trifold::ceil_div(columns, 1073741824), 1});
   const int64_t share = trifold::floor_div(columns, slices);
   const int64_t vectors = trifold::floor_div(share, 16 / static_cast<int64_t>(grad_x.element_size()));
   const int64_t team = vectors <= 16 ? 4 : vectors <= 512 ? 32 : trifold::threads_per_block;

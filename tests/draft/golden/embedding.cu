@@ -97,7 +97,7 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, const std::
     if (positions > 0) {
       const int64_t lanes = int64_t{1} << trifold::bit_length(std::min<int64_t>(columns, 32) - 1);
       const int64_t height = trifold::floor_div(trifold::threads_per_block, lanes);
-      const int64_t tiles = trifold::ceil_div(columns, lanes * 1);
+      const int64_t tiles = trifold::ceil_div(columns, lanes);
       const int64_t blocks2 = trifold::ceil_div(positions, height);
       const int64_t grid_1 = std::min<int64_t>(tiles, MOST_TILES);
       const Tensor arguments_0 = trifold::rows(grad);
@@ -153,7 +153,7 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, const std::
     const bool block_a_row = trifold::floor_div(positions2, vocabulary3) >= MANY_POSITIONS;
     const int64_t lanes2 = int64_t{1} << trifold::bit_length(std::min<int64_t>(columns2, 32) - 1);
     const int64_t height2 = trifold::floor_div(trifold::threads_per_block, lanes2);
-    const int64_t tiles2 = trifold::ceil_div(columns2, lanes2 * 1);
+    const int64_t tiles2 = trifold::ceil_div(columns2, lanes2);
     const int64_t blocks5 = block_a_row ? vocabulary3 : trifold::ceil_div(vocabulary3, height2);
     const int64_t grid_12 = std::min<int64_t>(tiles2, MOST_TILES);
     if (block_a_row) {

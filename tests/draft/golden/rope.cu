@@ -68,7 +68,7 @@ std::tuple<Tensor, Tensor> rope(const Tensor& q, const Tensor& k, const Tensor& 
       trifold::ceil_div(operands_0.size(0), HEADS_A_THREAD) + trifold::ceil_div(operands_1.size(0), HEADS_A_THREAD);
   const int64_t across = std::min<int64_t>(pairs2, ROPE_BLOCK);
   const int64_t down = std::min<int64_t>(positions2, trifold::floor_div(ROPE_BLOCK, across));
-  const int64_t deep = std::min<int64_t>(std::min<int64_t>(groups, trifold::floor_div(ROPE_BLOCK, across * down)), 64);
+  const int64_t deep = std::min<int64_t>({groups, trifold::floor_div(ROPE_BLOCK, across * down), 64});
   const int64_t grid_0 = trifold::ceil_div(positions2, down);
   const int64_t grid_1 = std::min<int64_t>(trifold::ceil_div(groups, deep), 65535);
   if (grid_0 > 0 && grid_1 > 0) {

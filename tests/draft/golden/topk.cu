@@ -31,24 +31,23 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
   }
   const int64_t wanted = std::min<int64_t>(trifold::ceil_div(BLOCKS_WANTED, count),
                                            columns / (LEAST_VECTORS * (16 / static_cast<int64_t>(x.element_size()))));
-  const int64_t slices = std::max<int64_t>(std::max<int64_t>(wanted, trifold::ceil_div(columns, 1073741824)), 1);
+  const int64_t slices = std::max<int64_t>({wanted, trifold::ceil_div(columns, 1073741824), 1});
   const Tensor results_0 = torch::stable::reshape(values, {-1});
   const Tensor results_1 = torch::stable::reshape(indices, {-1});
   const Tensor own = trifold::empty_contiguous(indices, {0, 0});
   if (slices == 1) {
     const int64_t count2 = matrix.size(0);
     const int64_t columns2 = matrix.size(1);
-    const int64_t share = columns2 / 1;
     const int64_t tile = FEW_THREADS * ELEMENTS * (16 / static_cast<int64_t>(matrix.element_size()));
     int64_t capacity2;
     int64_t threads2;
-    if (share <= 4 * FEWEST_THREADS && k <= FEWEST_THREADS) {
+    if (columns2 <= 4 * FEWEST_THREADS && k <= FEWEST_THREADS) {
       capacity2 = 4 * FEWEST_THREADS;
       threads2 = FEWEST_THREADS;
     } else {
       int64_t capacity;
       int64_t threads;
-      if (share <= 4 * FEW_THREADS || (k <= FEW_THREADS / 2 && share <= tile)) {
+      if (columns2 <= 4 * FEW_THREADS || (k <= FEW_THREADS / 2 && columns2 <= tile)) {
         capacity = 4 * FEW_THREADS;
         threads = FEW_THREADS;
       } else {
@@ -65,7 +64,7 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
         trifold::launch<topk_kernel<T>>(device.stream(), trifold::extents(count2, 1), trifold::extents(threads2), 0,
                                         trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<int64_t>(own),
                                         own.stride(0), own.numel(), trifold::mutable_data<T>(results_0),
-                                        trifold::mutable_data<int64_t>(results_1), count2, columns2, share, k,
+                                        trifold::mutable_data<int64_t>(results_1), count2, columns2, columns2, k,
                                         capacity2);
         trifold::check_launch();
       });
@@ -75,17 +74,17 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
     const Tensor columns_of = trifold::empty_contiguous(indices, {count, slices * k});
     const int64_t count3 = matrix.size(0);
     const int64_t columns3 = matrix.size(1);
-    const int64_t share2 = columns3 / slices;
+    const int64_t share = columns3 / slices;
     const int64_t tile2 = FEW_THREADS * ELEMENTS * (16 / static_cast<int64_t>(matrix.element_size()));
     int64_t capacity4;
     int64_t threads4;
-    if (share2 <= 4 * FEWEST_THREADS && k <= FEWEST_THREADS) {
+    if (share <= 4 * FEWEST_THREADS && k <= FEWEST_THREADS) {
       capacity4 = 4 * FEWEST_THREADS;
       threads4 = FEWEST_THREADS;
     } else {
       int64_t capacity3;
       int64_t threads3;
-      if (share2 <= 4 * FEW_THREADS || (k <= FEW_THREADS / 2 && share2 <= tile2)) {
+      if (share <= 4 * FEW_THREADS || (k <= FEW_THREADS / 2 && share <= tile2)) {
         capacity3 = 4 * FEW_THREADS;
         threads3 = FEW_THREADS;
       } else {
@@ -105,23 +104,22 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
             device.stream(), trifold::extents(count3, slices), trifold::extents(threads4), 0,
             trifold::data<T>(x_argument), x_argument.stride(0), trifold::data<int64_t>(own), own.stride(0), own.numel(),
             trifold::mutable_data<T>(values_argument), trifold::mutable_data<int64_t>(indices_argument), count3,
-            columns3, share2, k, capacity4);
+            columns3, share, k, capacity4);
         trifold::check_launch();
       });
     }
     const int64_t count4 = parts.size(0);
     const int64_t columns4 = parts.size(1);
-    const int64_t share3 = columns4 / 1;
     const int64_t tile3 = FEW_THREADS * ELEMENTS * (16 / static_cast<int64_t>(parts.element_size()));
     int64_t capacity6;
     int64_t threads6;
-    if (share3 <= 4 * FEWEST_THREADS && k <= FEWEST_THREADS) {
+    if (columns4 <= 4 * FEWEST_THREADS && k <= FEWEST_THREADS) {
       capacity6 = 4 * FEWEST_THREADS;
       threads6 = FEWEST_THREADS;
     } else {
       int64_t capacity5;
       int64_t threads5;
-      if (share3 <= 4 * FEW_THREADS || (k <= FEW_THREADS / 2 && share3 <= tile3)) {
+      if (columns4 <= 4 * FEW_THREADS || (k <= FEW_THREADS / 2 && columns4 <= tile3)) {
         capacity5 = 4 * FEW_THREADS;
         threads5 = FEW_THREADS;
       } else {
@@ -137,7 +135,7 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
         trifold::launch<topk_kernel<T>>(device.stream(), trifold::extents(count4, 1), trifold::extents(threads6), 0,
                                         trifold::data<T>(parts), parts.stride(0), trifold::data<int64_t>(columns_of),
                                         columns_of.stride(0), columns_of.numel(), trifold::mutable_data<T>(results_0),
-                                        trifold::mutable_data<int64_t>(results_1), count4, columns4, share3, k,
+                                        trifold::mutable_data<int64_t>(results_1), count4, columns4, columns4, k,
                                         capacity6);
         trifold::check_launch();
       });
@@ -165,7 +163,7 @@ Tensor topk_backward(const Tensor& grad_values, const Tensor& indices, int64_t c
   const int64_t wanted = std::min<int64_t>(
       trifold::ceil_div(BACKWARD_BLOCKS_WANTED, count),
       trifold::floor_div(columns, BACKWARD_LEAST_VECTORS * (16 / static_cast<int64_t>(grad_x.element_size()))));
-  const int64_t slices = std::max<int64_t>(std::max<int64_t>(wanted, trifold::ceil_div(columns, 1073741824)), 1);
+  const int64_t slices = std::max<int64_t>({wanted, trifold::ceil_div(columns, 1073741824), 1});
   const int64_t share = trifold::floor_div(columns, slices);
   const int64_t vectors = trifold::floor_div(share, 16 / static_cast<int64_t>(grad_x.element_size()));
   const int64_t team = vectors <= 16 ? 4 : vectors <= 512 ? 32 : trifold::threads_per_block;
