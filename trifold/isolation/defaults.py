@@ -46,7 +46,6 @@ def settings() -> dict[str, str]:
         "logging.getLogger().level": logging.getLogger().level,
         "signal.getsignal(signal.SIGINT)": signal.getsignal(signal.SIGINT),
         "sys.excepthook": sys.excepthook,
-        "sys.getrecursionlimit()": sys.getrecursionlimit(),
         "sys.getswitchinterval()": sys.getswitchinterval(),
         "locale.setlocale(locale.LC_ALL)": locale.setlocale(locale.LC_ALL),
         "fegetround()": _rounding(),
