@@ -31,7 +31,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trifold.bench.entrants import Entrant, implementations
+from trifold.bench.entrants import implementations
 from trifold.bench.ops import benchmarks_of
 from trifold.bench.rows import PORT, PROTOTYPE, Row
 from trifold.bench.run import Machine, Selection, run, tasks
@@ -102,7 +102,7 @@ def measured(op: str, gallery: Workspace, drafts: Workspace) -> Iterator[dict[st
     machine = Machine(torch.device("cuda"), seconds=0.1, against=[PROTOTYPE])
     found = implementations(gallery.op(op), "cuda", [PROTOTYPE])
     draft = implementations(drafts.op(op), "cuda", [])[PORT]
-    competing: Mapping[str, Entrant] = found | {DRAFT: Entrant(DRAFT, draft.function)}
+    competing = found | {DRAFT: replace(draft, name=DRAFT)}
     for benchmark, plain in benchmarks(op, gallery):
         for task in tasks(op, benchmark, "cuda", Selection(quick=True, methods=("graph", "events"))):
             yield line({row.competitor: row for row in run(task, competing, machine)}) | {"plain": plain}

@@ -56,7 +56,7 @@ class TypeNames:
         main = floating[0] if floating else 0
         names: list[str] = []
         for n, (array, _) in enumerate(wanted):
-            names.append("T" if n == main else _free(_capitalised(array), [*names, "T", "C"]))
+            names.append("T" if n == main else free_name(capitalised(array), [*names, "T", "C"]))
         instances = list(product(*(dtypes for _, dtypes in wanted)))
         self.meanings["C"] = self._number_of("T", wanted[main][1])
         for name, dtypes in zip(names, zip(*instances, strict=True), strict=False):
@@ -96,7 +96,7 @@ class TypeNames:
         halves = _has_halves(dtypes)
         if computed in self.of_numbers and not halves:
             return
-        name = self._define(_capitalised(array), [element_name(each) for each in dtypes])
+        name = self._define(capitalised(array), [element_name(each) for each in dtypes])
         self.of_elements[dtypes] = name
         if halves and len(set(computed)) > 1 and computed not in self.of_numbers:
             self.of_numbers[computed] = f"C{name}"
@@ -238,11 +238,13 @@ def _has_halves(dtypes: v.Dtypes) -> bool:
     return any(each in v.HALF for each in dtypes)
 
 
-def _capitalised(name: str) -> str:
+def capitalised(name: str) -> str:
+    """The name of a type, from that of an array: ``GradX`` from ``grad_x``."""
     return "".join(word.capitalize() for word in name.split("_"))
 
 
-def _free(wanted: str, taken: Sequence[str]) -> str:
+def free_name(wanted: str, taken: Sequence[str]) -> str:
+    """``wanted``, with a number if it is taken."""
     name, number = wanted, 2
     while name in taken:
         name, number = f"{wanted}{number}", number + 1

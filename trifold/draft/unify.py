@@ -10,10 +10,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from trifold.draft import cpp
 from trifold.draft.functions import Written
+from trifold.draft.type_names import capitalised, free_name
 
 
 class _Differ(Exception):
@@ -43,10 +44,10 @@ class _Element:
             if len(a) != len(b):
                 raise _Differ
             return type(a)(self.both(one, other) for one, other in zip(a, b, strict=True))
-        if not dataclasses.is_dataclass(a) or isinstance(a, type):
+        if not dataclasses.is_dataclass(a):
             raise _Differ
         fields = {each.name: self.both(getattr(a, each.name), getattr(b, each.name)) for each in dataclasses.fields(a)}
-        return cast(Any, dataclasses.replace(a, **fields))
+        return dataclasses.replace(a, **fields)  # type: ignore[type-var]
 
 
 def unify(first: Written, second: Written, taken: Sequence[str]) -> bool:
@@ -88,11 +89,7 @@ def _element(first: Written, second: Written, taken: Sequence[str]) -> _Element 
     ((own, its),) = kinds
     if own in first.given:
         return _Element(own, its, own)
-    wanted = differing[0][0].name.title().replace("_", "")
-    name, number = wanted, 2
-    while name in taken:
-        name, number = f"{wanted}{number}", number + 1
-    return _Element(own, its, name)
+    return _Element(own, its, free_name(capitalised(differing[0][0].name), taken))
 
 
 def _element_of(pointer: str) -> str:
