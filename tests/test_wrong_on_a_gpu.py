@@ -103,12 +103,14 @@ def test_each_kind_is_planted_in_both_passes() -> None:
     }
 
 
-def test_hardware_can_show_all_but_some_fences_and_a_warp_in_step() -> None:
+def test_hardware_can_show_all_but_some_fences_early_messages_and_a_warp_in_step() -> None:
     missed = [planted for planted in FAULTS if planted.missed]
-    assert len(missed) <= 4
-    assert [planted.name for planted in missed if planted.kind != "fence"] == [
-        "a row is copied to where other lanes still read its edge"
-    ]
+    assert len(missed) <= len(FAULTS) // 10
+    assert {planted.name for planted in missed if planted.kind != "fence"} == {
+        "a row is copied to where other lanes still read its edge",
+        "copies to all blocks of a cluster begin before these have made their mailboxes",
+        "messages are sent to blocks that may not have begun",
+    }
 
 
 @pytest.mark.parametrize("name", SOME)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from tests.wrong.entry import Edit
-from tests.wrong.fault import Fault, fault
+from tests.wrong.fault import EARLY_MESSAGES, Fault, fault
 from tests.wrong.row_lines import (
     COLUMN_EDGE_READ,
     EXPS_READ,
@@ -89,9 +89,10 @@ TEAMS = (
         Edit(_TEAMS, "  if constexpr (mates > 1) cluster_wait();\n", ""),
         "wait",
         "forward",
-        "findings",
+        "jitter",
         _PAIRS,
         seconds=20,
+        missed=EARLY_MESSAGES,
         small=_layer_norm(4, 8_196),
         at=MULTICAST,
     ),

@@ -32,6 +32,12 @@ Pass = Literal["forward", "backward"]
 #: Rows that may reject such a fault, besides ``values`` or ``gradients``.
 OF_THE_GPU = ("bounds", "findings", "jitter", "repeatable")
 
+#: Why an H200 does not show messages to a block that has not yet initialised its mailbox.
+EARLY_MESSAGES = (
+    "results stay the same even with blocks that begin up to 18 µs late: a message that arrives before its mailbox is "
+    "initialised appears to count all the same; compute-sanitizer reports it in some runs and not in others"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fault(Wrong):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 
 from tests.wrong.entry import Edit
-from tests.wrong.fault import Fault, fault
+from tests.wrong.fault import EARLY_MESSAGES, Fault, fault
 from tests.wrong.row_lines import (
     COLUMNS_READ,
     COLUMNS_WAIT,
@@ -127,9 +127,10 @@ PHASES = (
         Edit(_TEAMS, "      cluster_wait();\n      if (at.blocks == 1) {", "      if (at.blocks == 1) {"),
         "wait",
         "forward",
-        "findings",
+        "jitter",
         _cross_entropy(400, 40_000),
         seconds=20,
+        missed=EARLY_MESSAGES,
         small=_cross_entropy(3, 16_392),
         at=INIT,
     ),
