@@ -38,6 +38,9 @@ _TOOL = {
     "deadlock": "synccheck",
 }
 
+# A kernel in which the tool finds a mistake ends, and the program goes on to the next one.
+_GO_ON = {"memcheck": ("--destroy-on-device-error=kernel",), "initcheck": ("--destroy-on-device-error=kernel",)}
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -46,7 +49,8 @@ class Subject:
     Attributes:
         mistake: its kind; empty for a right kernel.
         beyond: why the checks on the CPU do not detect its mistake; empty if they do.
-        group: kernels of one group share a process under a tool: they neither crash nor hang; empty: it has its own.
+        group: kernels of one group share a process under the tools for their mistake, where they neither hang nor end
+            the process; empty: it has its own.
         more, run: as in the catalogue's cases.
     """
 
@@ -119,8 +123,10 @@ def subject_of(case: Twin | Native, more: Callable[..., tuple[int, ...]]) -> Sub
 
 
 def group_of(mistake: str) -> str:
-    """Right kernels share a process, and so do those with a race."""
-    return {"": "right", "race": "race"}.get(mistake, "")
+    """Right kernels share a process, and so do those whose mistake does not keep later kernels from running: memcheck
+    ends a kernel that accesses memory out of bounds, and no more (``_GO_ON``)."""
+    shared = {"": "right", "race": "race", "uninitialised read": "uninitialised"}
+    return shared.get(mistake, "memory" if _TOOL.get(mistake) == "memcheck" else "")
 
 
 def on_gpu(
@@ -151,14 +157,18 @@ def on_gpu(
         tape.write_text(subject.tape(), encoding="utf-8")
         tapes[subject.name] = str(tape)
         for tool in compute_sanitizer.TOOLS if every_tool else subject.tools:
-            groups.setdefault((tool, subject.group or subject.name), []).append(subject.name)
+            shared = subject.group if tool in subject.tools else ""
+            groups.setdefault((tool, shared or subject.name), []).append(subject.name)
 
     def run(job: tuple[str, Sequence[str]]) -> ToolRun:
         tool, names = job
         command = [str(program), *(tapes[name] for name in names)]
         limit = limit_s if len(names) == 1 else GROUP_LIMIT_S
         no = subprocess.DEVNULL
-        return compute_sanitizer.run(sanitizer, tool, command, timeout=limit, stdin=no, stdout=no, stderr=no)
+        options = _GO_ON.get(tool, ()) if len(names) > 1 else ()
+        return compute_sanitizer.run(
+            sanitizer, tool, command, options=options, timeout=limit, stdin=no, stdout=no, stderr=no
+        )
 
     runs: dict[str, list[ToolRun]] = {name: [] for name in tapes}
     jobs = [
