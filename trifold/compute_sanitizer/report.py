@@ -6,6 +6,7 @@ begins with a line after ``=========`` and one space; its other lines are indent
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -69,8 +70,17 @@ class _Place:
     line: int
 
     def __str__(self) -> str:
-        where = f" at {Path(self.file).name}:{self.line}" if self.file else ""
-        return f"{where} in {self.function}"
+        return _where(self.function, self.file, self.line)
+
+
+# racecheck names the same few places in up to 100,000 reports.
+_of_few_places = functools.lru_cache(maxsize=4096)
+
+
+@_of_few_places
+def _where(function: str, file: str, line: int) -> str:
+    where = f" at {Path(file).name}:{line}" if file else ""
+    return f"{where} in {function}"
 
 
 def parse(text: str, tool: str) -> ToolReport:
@@ -235,6 +245,7 @@ def _places(details: list[str]) -> tuple[_Place, str]:
     return next(iter(mine), stack[0]), stack[-1].function
 
 
+@_of_few_places
 def _place(text: str) -> _Place:
     match = _OLD_PLACE.match(text) or _PLACE.match(text)
     if match is None:
