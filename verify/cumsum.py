@@ -201,7 +201,8 @@ spec = Spec(
         Sample("special", _tensor(4, 5000, fill="squarable"), "nan and inf change later sums of their row only"),
         Sample("equal numbers", _tensor(1, 70_001, layout="expanded"), "rounding of equal terms adds up"),
         Sample("int32", _integers(3, 5000, dtype=torch.int32), "sums of int32 leave its range"),
-        Sample("int64", _integers(2, 9001, below=2**40), "a float64 does not hold all int64"),
+        Sample("int64", _integers(2, 9001, below=2**50), "a float64 does not hold all int64"),
+        Sample("many rows of int64", _integers(9, 9001, below=2**50), "nor does the sum that a block carries"),
     ],
     edges=[
         *row_edges(1, columns=(1, 33, 512, 513, 2049, 4097)),

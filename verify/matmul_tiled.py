@@ -129,6 +129,15 @@ def _whole_numbers(function: Callable[..., Tensor], device: str) -> None:
                     assert torch.equal(got, expected.to(dtype)), f"({m}, {k}) by ({k}, {n}) in {dtype} is not exact"
 
 
+def _many_tiles(function: Callable[..., Tensor], device: str) -> None:
+    """Many tiles both ways, small and large ones: more than in drawn calls, of which one side alone is long."""
+    generator = torch.Generator().manual_seed(3)
+    for dtype, (m, k, n) in ((torch.float64, (520, 8, 600)), (torch.float32, (1033, 8, 1161))):
+        a, b = (torch.randint(-4, 5, shape, generator=generator).to(device, dtype) for shape in ((m, k), (k, n)))
+        expected = a.cpu().long() @ b.cpu().long()
+        assert torch.equal(function(a, b).cpu().long(), expected), f"({m}, {k}) by ({k}, {n}) in {dtype} is not exact"
+
+
 def _many_steps(function: Callable[..., Tensor], device: str) -> None:
     """A longer inner dimension than in drawn calls, whose work is limited: forward, and in turn for each gradient."""
     generator = torch.Generator().manual_seed(2)
@@ -255,6 +264,7 @@ spec = Spec(
     ],
     properties=[
         Property("whole numbers", _whole_numbers, "each product is added once, in its place"),
+        Property("many tiles", _many_tiles, "each tile is computed, in its place", implementations=("port",)),
         Property("many steps", _many_steps, "each product is added, however many", implementations=("port",)),
         large(_large, gpu_memory=40 * 2**30),
     ],

@@ -70,6 +70,14 @@ def _bits(shape: tuple[int, ...], bytes_of_each: int, device: str) -> Tensor:
     return random.view(integer).squeeze(-1).to(device)
 
 
+def _rarer_dtypes(function: Callable[..., Tensor], device: str) -> None:
+    """The dtypes that drawn calls do not have."""
+    for dtype in (torch.float8_e4m3fn, torch.float8_e5m2, torch.uint16, torch.uint32, torch.uint64, torch.complex32):
+        bits = _bits((33, 68), dtype.itemsize, device)
+        got = function(bits.view(dtype)).view(bits.dtype)
+        assert torch.equal(got, bits.transpose(-1, -2)), f"bits of {dtype} change"
+
+
 def _bit_for_bit(function: Callable[..., Tensor], device: str) -> None:
     """Preserves all bits, including those of a nan, which conversion to a wider type and back would change."""
     for shape in ((33, 65), (36, 68), (2, 40, 4)):
@@ -162,6 +170,7 @@ spec = Spec(
     ],
     properties=[
         Property("bits", _bit_for_bit, "nothing is computed"),
+        Property("rarer dtypes", _rarer_dtypes, "the size of an element is all that counts", implementations=("port",)),
         Property("twice", _twice, "it is its own inverse"),
         large(_large, gpu_memory=28 * 2**30),
     ],
