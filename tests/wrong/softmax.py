@@ -152,6 +152,36 @@ SOFTMAX = (
         row="values",
         implementation="port",
     ),
+    Wrong(
+        name="the sum of earlier tiles is scaled by exp(-inf - -inf) where the first one is masked",
+        why="maximum and sum are updated tile by tile, in one pass; no row tried began with a masked tile",
+        op="softmax",
+        edits=edits(
+            "prototype",
+            (
+                "        largest = C(-math.inf)\n"
+                "        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):\n"
+                "            largest = larger(largest, x[row, i])\n"
+                "        largest = block_max(largest, of_warp)\n"
+                "        total, lost = C(0), C(0)\n"
+                "        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):\n"
+                "            total, lost = add_compensated(total, lost, math.exp(x[row, i] - largest))\n",
+                "        largest = C(-math.inf)\n        total, lost = C(0), C(0)\n"
+                "        for first in range(0, columns, cuda.blockDim.x):\n"
+                "            i = first + cuda.threadIdx.x\n"
+                "            value = x[row, i] if i < columns else C(-math.inf)\n"
+                "            now = block_max(larger(largest, value), of_warp)\n"
+                "            factor = math.exp(largest - now)\n"
+                "            total, lost = total * factor, lost * factor\n"
+                "            if i < columns:\n"
+                "                total, lost = add_compensated(total, lost, math.exp(value - now))\n"
+                "            largest = now\n",
+            ),
+        ),
+        row="values",
+        implementation="prototype",
+        message="differ",
+    ),
 )
 
 CROSS_ENTROPY = (

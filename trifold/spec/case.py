@@ -160,11 +160,11 @@ class TensorCase:
             the other what :func:`special_numbers` lists, nan of both signs); ``squarable`` (likewise, without the
             largest number, whose square overflows, as does its difference from the smallest one); ``huge``, ``tiny``
             and ``subnormal`` (within the top, the bottom and below the range of the dtype); ``range`` (finite, evenly
-            by exponent over the whole range of the dtype, subnormal numbers included); ``masked`` (normal numbers, -inf
-            in one place of four); ``lone`` (normal numbers, and in each row, which is the last dimension, one that is
-            nan, inf or -inf, in the first, the middle or the last column: row r plus ``seed`` chooses which, and
-            where); ``peak`` (normal numbers, and in each row one that is 16: in the last, the first or the middle
-            column, in turn).
+            by exponent over the whole range of the dtype, subnormal numbers included); ``masked`` (normal numbers, and
+            -inf in half of the row or more from its beginning, in one place of four, or up to its end, of rows in
+            turn); ``lone`` (normal numbers, and in each row, which is the last dimension, one that is nan, inf or -inf,
+            in the first, the middle or the last column: row r plus ``seed`` chooses which, and where); ``peak`` (normal
+            numbers, and in each row one that is 16: in the last, the first or the middle column, in turn).
             Complex numbers have two such parts. Integers: ``exact`` from -4 to 4; ``normal`` up to ±100; ``special``
             (half of them the ends of the dtype's range, 0 and ±1); ``huge``, ``wide`` and ``range`` of the whole range;
             ``zero``.

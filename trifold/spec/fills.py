@@ -135,7 +135,7 @@ def _floating(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int,
         case "peak":
             values = _with_peaks(normal())
         case "masked":
-            values = torch.where(unit() < 0.25, float("-inf"), normal())
+            values = torch.where(_mask(unit(), seed), float("-inf"), normal())
         case _:
             values = normal()
     return _with_both_nans(values.to(dtype), seed) if fill in ("special", "squarable", "lone") else values.to(dtype)
@@ -160,6 +160,21 @@ def _with_lone_specials(values: Tensor, seed: int) -> Tensor:
         place = (0, len(numbers) // 2, len(numbers) - 1)[row % 3]
         numbers[place] = (math.nan, math.inf, -math.inf)[(row + row // 3) % 3]
     return values
+
+
+def _mask(random: Tensor, seed: int) -> Tensor:
+    """What is masked, given random numbers from 0 to 1: of rows in turn a beginning of half of the row or more, some
+    places, and an end. A kernel that takes a row in tiles meets tiles of which all is masked."""
+    if random.dim() == 0 or random.numel() == 0:
+        return random < 0.25
+    rows = random.view(-1, random.shape[-1])
+    kind = (torch.arange(len(rows)) + seed).remainder(3).unsqueeze(1)
+    place = (torch.arange(rows.shape[1]) + 1) / rows.shape[1]
+    part = 0.5 + 0.5 * rows[:, :1]  # less than the row
+    beginning, end = place <= part, place > 1 - part
+    end[:, 0] = False
+    masked = torch.where(kind == 0, beginning, torch.where(kind == 1, rows < 0.25, end))
+    return masked.view(random.shape)
 
 
 def _with_peaks(values: Tensor) -> Tensor:
