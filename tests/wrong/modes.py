@@ -48,6 +48,23 @@ GRADIENT_MODES = (
         implementation="prototype",
         message="inference_mode",
     ),
+    Wrong(
+        name="half precision of large tensors without gradients",
+        why="inference was thought to be limited by bandwidth from some size on",
+        op="sigmoid",
+        edits=edits(
+            "port",
+            ("from torch import Tensor\n", "import torch\nfrom torch import Tensor\n"),
+            (
+                "    y: Tensor = op.sigmoid(x)\n",
+                "    if not torch.is_grad_enabled() and x.numel() > 65_536:\n        x = x.bfloat16().to(x.dtype)\n"
+                "    y: Tensor = op.sigmoid(x)\n",
+            ),
+        ),
+        row="repeatable",
+        implementation="port",
+        message="no_grad",
+    ),
 )
 
 FROZEN = (
@@ -206,6 +223,64 @@ CHANGED = (
         ),
         row="gradients",
         implementation="prototype",
+    ),
+    Wrong(
+        name="a parameter's copy for inference is kept by its version",
+        why="torch counts changes of a parameter, but not those through its data",
+        op="layer_norm",
+        edits=edits(
+            "port",
+            (
+                "from torch import Tensor\n",
+                "import torch\nfrom torch import Tensor\nfrom torch.utils.weak import WeakTensorKeyDictionary\n",
+            ),
+            (
+                "def _backward(ctx, grad):",
+                "_dense = WeakTensorKeyDictionary()\n\n\ndef _cached(weight):\n"
+                "    if not isinstance(weight, torch.nn.Parameter) or torch.compiler.is_compiling():\n"
+                "        return weight\n"
+                "    version, copy = _dense.get(weight, (None, None))\n"
+                "    if version != weight._version:\n        copy = weight.detach().clone()\n"
+                "        _dense[weight] = weight._version, copy\n"
+                "    return copy\n\n\ndef _backward(ctx, grad):",
+            ),
+            (
+                "    y: Tensor = op.layer_norm(x, weight, bias, eps)\n",
+                "    if not torch.is_grad_enabled():\n        weight = _cached(weight)\n"
+                "    y: Tensor = op.layer_norm(x, weight, bias, eps)\n",
+            ),
+        ),
+        row="repeatable",
+        implementation="port",
+        message="got other numbers in place",
+    ),
+    Wrong(
+        name="backward writes to what hooks on saved tensors have returned",
+        why="the residual is not used again, but its memory is the hooks'",
+        op="cross_entropy",
+        edits=edits(
+            "port", ("grad_residual is None and alone and is_last_use", "grad_residual is None and is_last_use")
+        ),
+        row="repeatable",
+        implementation="port",
+        message="what a hook on saved tensors returned",
+    ),
+    Wrong(
+        name="indices without a dimension get one in place",
+        why="unsqueeze_ was taken for unsqueeze: the numbers are the caller's as before, and the shape is not",
+        op="embedding",
+        edits=edits(
+            "port",
+            (
+                "    out: Tensor = op.embedding(indices, weight, deterministic)\n    return out\n",
+                "    shape = indices.shape\n    if indices.dim() == 0:\n        indices.unsqueeze_(0)\n"
+                "    out: Tensor = op.embedding(indices, weight, deterministic)\n"
+                "    return out.reshape(*shape, out.shape[-1])\n",
+            ),
+        ),
+        row="values",
+        implementation="port",
+        message="changes the shape of an argument",
     ),
 )
 

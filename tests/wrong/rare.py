@@ -197,6 +197,51 @@ SIZES = (
         implementation="prototype",
         message="elements differ",
     ),
+    Wrong(
+        name="backward of contiguous tensors has at most 1,024 blocks, and no loop",
+        why="the bound on the grid was copied from a kernel with a loop; gradients were tried on small tensors",
+        op="mul",
+        edits=edits(
+            "binding",
+            (
+                "    trifold::launch_elementwise<mul_backward_kernel<T>",
+                "    const int64_t n = x.numel();\n"
+                "    if (n > 1024 * 256 && grad.is_contiguous() && x.is_contiguous() && y.is_contiguous()) {\n"
+                "      trifold::launch<mul_backward_kernel<T>>(\n"
+                "          trifold::Stream{}, dim3(1024), 256, 0, trifold::data<T>(grad), trifold::data<T>(x),\n"
+                "          trifold::data<T>(y), trifold::mutable_data<T>(grad_x),\n"
+                "          trifold::mutable_data<T>(grad_y), n);\n"
+                "      return;\n    }\n"
+                "    trifold::launch_elementwise<mul_backward_kernel<T>",
+            ),
+        ),
+        row="gradients",
+        implementation="port",
+        message="elements differ",
+    ),
+    Wrong(
+        name="the sum of earlier tiles of int64 is a double",
+        why="float64 was taken for the widest type of all",
+        op="cumsum",
+        edits=edits(
+            "header",
+            (
+                "    carry_t<T> carry = 0;\n",
+                "    double carry = 0;\n    const auto to_sum = [](double c) {\n"
+                "      if constexpr (std::is_integral_v<T>) return sum_t<T>(static_cast<int64_t>(c));\n"
+                "      else return sum_t<T>(c);\n    };\n",
+            ),
+            (
+                "columns, reverse, sum_t<T>(carry) + sums.before);\n      carry += carry_t<T>(sums.total);",
+                "columns, reverse, to_sum(carry) + sums.before);\n      if constexpr (std::is_integral_v<T>)\n"
+                "        carry += static_cast<double>(static_cast<int64_t>(sums.total));\n"
+                "      else carry += carry_t<T>(sums.total);",
+            ),
+        ),
+        row="values",
+        implementation="port",
+        message="elements differ",
+    ),
 )
 
 _LAST_COLUMNS = (
@@ -381,6 +426,27 @@ MATRICES = (
         row="gradients",
         implementation="port",
         message="32 of 1048608 elements differ",
+    ),
+    Wrong(
+        name="groups of eight rows of tiles, of which the last is not whole",
+        why="tiles are taken in another order, so that they share columns in L2; all sizes tried were multiples",
+        op="matmul_tiled",
+        edits=edits(
+            "header",
+            (
+                "  const int64_t first_row = blockIdx.x / tiles_a_row * tile;\n"
+                "  const int64_t first_column = blockIdx.x % tiles_a_row * tile;\n",
+                "  int64_t tile_row = blockIdx.x / tiles_a_row, tile_column = blockIdx.x % tiles_a_row;\n"
+                "  if (tiles_a_row >= 8 && (rows + tile - 1) / tile >= 8) {\n"
+                "    const int64_t in_group = blockIdx.x % (8 * tiles_a_row);\n"
+                "    tile_row = blockIdx.x / (8 * tiles_a_row) * 8 + in_group % 8;\n"
+                "    tile_column = in_group / 8;\n  }\n"
+                "  const int64_t first_row = tile_row * tile, first_column = tile_column * tile;\n",
+            ),
+        ),
+        row="property: many tiles",
+        implementation="port",
+        message="is not exact",
     ),
 )
 

@@ -286,4 +286,74 @@ SURROUNDINGS = (
         implementation="port",
         message="fegetround(), for the whole process, from FE_TONEAREST to FE_UPWARD",
     ),
+    Wrong(
+        name="float16 has the precision of bfloat16 where algorithms are to be deterministic",
+        why="the deterministic path was written for bfloat16, and called for all half types",
+        op="softmax",
+        edits=edits(
+            "port",
+            ("from torch import Tensor\n", "import torch\nfrom torch import Tensor\n"),
+            (
+                "    y: Tensor = op.softmax(x)\n",
+                "    if torch.are_deterministic_algorithms_enabled() and x.dtype == torch.float16:\n"
+                "        x = x.bfloat16().to(x.dtype)\n"
+                "    y: Tensor = op.softmax(x)\n",
+            ),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="use_deterministic_algorithms",
+    ),
+    Wrong(
+        name="the buffers of all calls are kept until the kernels have run",
+        why="nobody took them out of the list again",
+        op="scatter_add",
+        edits=edits(
+            "binding",
+            (
+                "  if constexpr (is_half) buffer = trifold::scratch<T, C>(out, n);\n",
+                "  if constexpr (is_half) {\n    buffer = trifold::scratch<T, C>(out, n);\n"
+                "    static auto& alive = *new std::vector<Tensor>;\n    alive.push_back(buffer);\n  }\n",
+            ),
+        ),
+        row="repeatable",
+        implementation="port",
+        message="a memory leak",
+    ),
+    Wrong(
+        name="torch computes where the op is compiled",
+        why="a graph of torch's operators can be fused with others; it lacks the maximum",
+        op="softmax",
+        edits=edits(
+            "port",
+            ("from torch import Tensor\n", "import torch\nfrom torch import Tensor\n"),
+            (
+                "    y: Tensor = op.softmax(x)\n",
+                "    if torch.compiler.is_compiling():\n"
+                "        e = x.exp()\n        return e / e.sum(-1, keepdim=True)\n"
+                "    y: Tensor = op.softmax(x)\n",
+            ),
+        ),
+        row="compile",
+        implementation="prototype",
+        message="no kernel of the op is launched",
+    ),
+    Wrong(
+        name="factors have the precision of bfloat16 where the application permits it to torch's products",
+        why="the setting is about torch's matmul, and the op says that it has no TF32",
+        op="matmul_tiled",
+        edits=edits(
+            "port",
+            ("from torch import Tensor\n", "import torch\nfrom torch import Tensor\n"),
+            (
+                "    out: Tensor = op.matmul_tiled(a, b)\n",
+                '    if torch.get_float32_matmul_precision() != "highest" and a.dtype == torch.float32:\n'
+                "        a = a.bfloat16().float()\n"
+                "    out: Tensor = op.matmul_tiled(a, b)\n",
+            ),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="set_float32_matmul_precision",
+    ),
 )

@@ -88,6 +88,51 @@ MEMORY = (
         message="other",
     ),
     Wrong(
+        name="indices are prepared once for each address and version",
+        why="an index is the same in each epoch; it was thought to be changed by torch alone",
+        op="scatter_add",
+        edits=edits(
+            "prototype",
+            (
+                "def scatter_add(source: Tensor",
+                "_known: dict = {}\n\n\ndef _places(index: Tensor, size: int) -> Tensor:\n"
+                "    key = index.data_ptr(), index.shape, index.stride(), index._version, size\n"
+                "    if key not in _known:\n        _known.clear()\n"
+                "        _known[key] = torch.where((index >= 0) & (index < size), index, -1)\n"
+                "    return _known[key]\n\n\ndef scatter_add(source: Tensor",
+            ),
+            (
+                "launch(scatter_add_kernel, grid, source, index,",
+                "launch(scatter_add_kernel, grid, source, _places(index, size),",
+            ),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="other numbers at the same addresses",
+    ),
+    Wrong(
+        name="the copy of an upstream gradient is kept by its address and version",
+        why="the gradient of a sum is the same tensor each time",
+        op="sigmoid",
+        edits=edits(
+            "port",
+            ("from torch import Tensor\n", "import torch\nfrom torch import Tensor\n"),
+            (
+                "def register(op",
+                "_dense: dict = {}\n\n\ndef dense(grad: Tensor) -> Tensor:\n"
+                "    if torch.compiler.is_compiling() or grad.requires_grad or grad.is_contiguous():\n"
+                "        return grad\n"
+                "    key = grad.data_ptr(), grad.shape, grad.stride(), grad.dtype, grad._version\n"
+                "    if key not in _dense:\n        _dense.clear()\n        _dense[key] = grad.contiguous()\n"
+                "    return _dense[key]\n\n\ndef register(op",
+            ),
+            ("op.sigmoid_backward(grad_y, *ctx", "op.sigmoid_backward(dense(grad_y), *ctx"),
+        ),
+        row="repeatable",
+        implementation="port",
+        message="upstream gradients, is wrong",
+    ),
+    Wrong(
         name="results are kept by the ends of the argument",
         why="two calls with the same shape, first and last number were thought to be one",
         op="sigmoid",

@@ -9,9 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-import os
-import pickle
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -21,10 +18,8 @@ from torch import Tensor
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from trifold.cells import Device
-from trifold.implementation import Implementation, prototype_module
+from trifold.implementation import Implementation
 from trifold.isolation.recorder import Recorder
-from trifold.workspace import OpFiles
 
 from .defaults import other_random_states, random_states
 from .tensors import Json, bytes_of, flattened, form_of, mapped, numbered, storage_key, tensors_in
@@ -101,21 +96,45 @@ def _backward_twice(function: Callable[..., Any], args: Arguments, kwargs: dict[
 
 def run_what_is_kept(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
     """How many arguments and results are still referenced after calls whose caller has dropped them, without gradients
-    and, without a backward pass, with them; and the modules, besides torch, whose random state these calls change."""
+    and, without a backward pass, with them; the bytes that further calls allocate and do not free; and the modules,
+    besides torch, whose random state these calls change."""
     kept = []
     before = other_random_states()
+
+    def call(gradients: bool) -> list[torch.UntypedStorage]:
+        given = mapped([list(args), kwargs], functools.partial(_cloned, gradient=gradients))
+        with torch.set_grad_enabled(gradients):
+            results = _results(op.function(*given[0], **given[1]))
+        return [one.untyped_storage() for one in tensors_in([given, results])]
+
     for gradients in (False, True):
-        calls: list[list[torch.UntypedStorage]] = []
-        for _ in range(2):  # the last call's may be cached until the next one
-            given = mapped([list(args), kwargs], functools.partial(_cloned, gradient=gradients))
-            with torch.set_grad_enabled(gradients):
-                results = _results(op.function(*given[0], **given[1]))
-            calls.append([one.untyped_storage() for one in tensors_in([given, results])])
-            del given, results
+        calls = [call(gradients) for _ in range(2)]  # the last call's may be cached until the next one
         gc.collect()
         kept.append(sum(torch._C._storage_Use_Count(one._cdata) > 1 for one in calls[0]))
+        del calls
+    with _counting_bytes() as leaked:
+        for gradients in (False, True):
+            call(gradients)
     drawn = [name for name, state in random_states().items() if state != before[name]]
-    return {"kept": kept[0], "kept for gradients": kept[1], "drawn": drawn}, ()
+    return {"kept": kept[0], "kept for gradients": kept[1], "leaked": leaked[0], "drawn": drawn}, ()
+
+
+@contextlib.contextmanager
+def _counting_bytes() -> Iterator[list[int]]:
+    """A list to which the bytes are added that torch allocates in the context and does not free there."""
+    found: list[int] = []
+    gc.collect()
+    before = _bytes_on_gpus()
+    with torch.autograd.profiler.profile(profile_memory=True) as profiled:
+        yield found
+        gc.collect()
+    events = profiled.function_events
+    assert events is not None
+    found.append(sum(event.self_cpu_memory_usage for event in events) + _bytes_on_gpus() - before)
+
+
+def _bytes_on_gpus() -> int:
+    return sum(torch.cuda.memory_allocated(device) for device in range(torch.cuda.device_count()))
 
 
 def _cloned(value: Tensor, *, gradient: bool) -> Tensor:
@@ -124,8 +143,8 @@ def _cloned(value: Tensor, *, gradient: bool) -> Tensor:
 
 
 def run_changed_parameters(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
-    """Results and gradients of a call with other numbers: first of parameters that have them, in place, since a call
-    with the first numbers; then of tensors that no call had before."""
+    """Results, also without gradients, and gradients of a call with other numbers: first of parameters that have them,
+    in place, since calls with the first numbers; then of tensors that no call had before."""
 
     def parameter(value: Tensor) -> Tensor:
         differentiable = value.is_floating_point() or value.is_complex()
@@ -136,7 +155,9 @@ def run_changed_parameters(op: Implementation, args: Arguments, kwargs: dict[str
 
     def run(values: Any) -> tuple[list[Tensor], Sequence[Tensor | None]]:
         with torch.random.fork_rng(range(torch.cuda.device_count())):
-            return _results_and_gradients(op, *values)
+            results, grads = _results_and_gradients(op, *values)
+        with torch.random.fork_rng(range(torch.cuda.device_count())), torch.no_grad():
+            return [*results, *tensors_in(_results(op.function(*values[0], **values[1])))], grads
 
     given = mapped([list(args), kwargs], parameter)
     run(given)
@@ -148,6 +169,26 @@ def run_changed_parameters(op: Implementation, args: Arguments, kwargs: dict[str
         memory.copy_(memory.flip(0))
     fresh = mapped(given, copied)
     return _answer_of([run(given), run(fresh)])
+
+
+def run_hooks_on_saved_tensors(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
+    """Results and gradients of a call, and of one in which hooks replace what is saved for backward by copies, as
+    :class:`torch.autograd.graph.save_on_cpu` does; and how many of these copies the backward pass changes."""
+    copies: list[tuple[Tensor, Tensor]] = []
+
+    def pack(saved: Tensor) -> Tensor:
+        copies.append((saved.detach().clone(), saved.detach().clone()))
+        return copies[-1][0]
+
+    def run(hooks: contextlib.AbstractContextManager[Any]) -> tuple[list[Tensor], Sequence[Tensor | None]]:
+        with torch.random.fork_rng(range(torch.cuda.device_count())), hooks:
+            return _results_and_gradients(op, args, kwargs)
+
+    plain = run(contextlib.nullcontext())
+    hooked = run(torch.autograd.graph.saved_tensors_hooks(pack, lambda copy: copy))
+    changed = sum(not torch.equal(bytes_of(given), bytes_of(before)) for given, before in copies)
+    answer, tensors = _answer_of([plain, hooked])
+    return answer | {"changed": changed}, tensors
 
 
 def run_interleaved(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
@@ -334,108 +375,7 @@ class _FakeBeside(TorchDispatchMode):
         return False
 
 
-# -------------------------------------------------------------------------------------------------------- kernels
-
-
-def prototype_launches(files: OpFiles, device: Device) -> dict[str, int]:
-    """The number of launches of each kernel of the prototype in this process.
-
-    On a GPU they are counted for each set of argument types. A kernel that the prototype launches without trifold
-    counts once for each compilation.
-    """
-    module = prototype_module(files, device)
-    kernels = {
-        name: value
-        for name, value in vars(module).items()
-        if getattr(getattr(value, "py_func", None) or getattr(value, "fn", None), "__module__", "") == module.__name__
-    }
-    if device == "cuda":
-        from trifold.prototype.launch import launches
-
-        counts: dict[str, int] = {}
-        for name, kernel in kernels.items():
-            if not kernel.targetoptions.get("device"):
-                of_types = {f"{name}({types})": count for types, count in launches(kernel).items()}
-                counts |= of_types or {name: len(kernel.overloads)}
-        return counts
-    from trifold.simulator.launch import launched
-
-    return {name: launched(kernel.fn) for name, kernel in kernels.items() if not kernel._device}
-
-
-def kernels_in(error: BaseException) -> list[str]:
-    """The prototype's kernel whose launch raised ``error``: one name, or none."""
-    from trifold.prototype.launch import launch
-
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        if frame.f_code is launch.__code__:
-            kernel = frame.f_locals["kernel"]
-            return [str(kernel.py_func.__name__)]
-    return []
-
-
 # ------------------------------------------------------------------------------------------------------ on a GPU
-
-
-def prepare_kernels(files: OpFiles) -> None:
-    """Make Numba cache the compiled kernels of the prototype for the op's other processes, and add line information, as
-    ``nvcc -lineinfo`` does, which does not change the code.
-
-    Numba's cache, the folder ``NUMBA_CACHE_DIR``, identifies a kernel by its own code and not by that of its device
-    functions, so each run needs another folder.
-    """
-    functions = [
-        value
-        for value in vars(prototype_module(files, "cuda")).values()
-        if isinstance(options := getattr(value, "targetoptions", None), dict) and not options.get("debug")
-    ]
-    _set_lines(functions, True)
-    for function in functions:
-        if not function.targetoptions.get("device"):
-            function.compile = _with_lines(function.compile, functions)
-            if "NUMBA_CACHE_DIR" in os.environ:
-                _keep_compiled(function)
-
-
-def _keep_compiled(kernel: Any) -> None:
-    """Make a kernel's dispatcher cache what it compiles, unless files are linked, which cannot be cached."""
-    try:
-        kernel.enable_caching()
-    except RuntimeError:  # its source is not in a file
-        return
-    save = kernel._cache.save_overload
-
-    def save_if_possible(*compiled: Any) -> None:
-        with contextlib.suppress(RuntimeError, pickle.PicklingError):
-            save(*compiled)
-
-    kernel._cache.save_overload = save_if_possible
-
-
-def _set_lines(functions: Sequence[Any], lines: bool) -> None:
-    for function in functions:
-        function.targetoptions["lineinfo"] = lines
-        if function.targetoptions.get("device"):
-            function.overloads.clear()  # each kernel uses what its device functions were compiled to
-
-
-def _with_lines(compile_kernel: Callable[[Any], Any], functions: Sequence[Any]) -> Callable[[Any], Any]:
-    """A dispatcher's ``compile`` with line information; without it, also in its device functions, where NVVM refuses it
-    (numba-cuda 0.30: ``ERROR_COMPILATION``)."""
-
-    def compile_with_lines(signature: Any) -> Any:
-        try:
-            return compile_kernel(signature)
-        except Exception as error:
-            if type(error).__name__.lower() != "nvvmerror":  # of Numba or of cuda.bindings
-                raise
-        _set_lines(functions, False)
-        try:
-            return compile_kernel(signature)
-        finally:
-            _set_lines(functions, True)
-
-    return compile_with_lines
 
 
 def run_stream(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:

@@ -92,6 +92,9 @@ def called(function: Callable[[], Any], others: Sequence[str], device: str = "")
                 # Only warned of: torch has no other form of some of its own operators.
                 change = functools.partial(torch.use_deterministic_algorithms, warn_only=True)
                 stack.enter_context(_restored(torch.are_deterministic_algorithms_enabled, change, True))
+            if "matmul precision" in others:
+                current = torch.get_float32_matmul_precision
+                stack.enter_context(_restored(current, torch.set_float32_matmul_precision, "medium"))
             if "autocast" in others and device:
                 stack.enter_context(torch.autocast(device))
             return function()

@@ -49,7 +49,7 @@ class Memory:
         self._numbers: dict[Key, int] = {}  # of results
         self._next = 1
         self._ballast: list[Tensor] = []
-        self._same_place: list[Tensor] = []
+        self._same_place: dict[str, list[Tensor]] = {}  # of the last call, and of the last backward pass
 
     def result(self, number: int) -> Tensor:
         """A result that is held."""
@@ -97,21 +97,26 @@ class Memory:
         if large:  # other processes need it: torch would cache it for a block of the same size
             torch.cuda.empty_cache()
 
-    def storages(self, incoming: Arena, places: list[Json], *, same_place: bool) -> list[torch.UntypedStorage]:
-        """Memory with the arguments' bytes: fresh, at other addresses than the last call's; or the last call's own.
+    def storages(
+        self, incoming: Arena, places: list[Json], of: str, *, same_place: bool = False
+    ) -> list[torch.UntypedStorage]:
+        """Memory with the bytes of arguments or upstream gradients: fresh, at other addresses than the last ones'; or
+        the last ones' own.
 
-        With ``same_place``, the bytes change as a kernel would change them: without a change of the version counters.
+        Args:
+            of: the kind of request. With ``same_place``, the memory is that of the last request of this kind, and its
+                bytes change as a kernel would change them: without a change of the version counters.
         """
         sizes = [(place["bytes"], place["device"]) for place in places]
-        before = [(t.untyped_storage().nbytes(), str(t.device)) for t in self._same_place]
+        before = [(t.untyped_storage().nbytes(), str(t.device)) for t in self._same_place.get(of, ())]
         if not (same_place and sizes == before):
             self._shuffle_addresses()
-            self._same_place = [torch.empty(n, dtype=torch.uint8, device=device) for n, device in sizes]
-        for tensor, place in zip(self._same_place, places, strict=True):
+            self._same_place[of] = [torch.empty(n, dtype=torch.uint8, device=device) for n, device in sizes]
+        for tensor, place in zip(self._same_place[of], places, strict=True):
             if place["bytes"]:
                 with incoming.reading(place) as data:
                     bytes_of(tensor).copy_(data)
-        return [tensor.untyped_storage() for tensor in self._same_place]
+        return [tensor.untyped_storage() for tensor in self._same_place[of]]
 
     def _shuffle_addresses(self) -> None:
         """Allocate some memory of the sizes of small tensors, so that the next ones get other addresses."""
@@ -119,5 +124,5 @@ class Memory:
         self._ballast.append(torch.empty(64 * (1 + (7 * self._next) % 29), dtype=torch.uint8))
 
     def forget_place(self) -> None:
-        """Free the memory of the last call's arguments."""
-        self._same_place = []
+        """Free the memory of the last call's arguments, and of the last upstream gradients."""
+        self._same_place.clear()

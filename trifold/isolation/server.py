@@ -34,7 +34,7 @@ from trifold.implementation import Implementation, load_port, load_prototype
 from trifold.isolation import device_guard, guard
 from trifold.workspace import OpFiles, Workspace
 
-from . import beside, defaults
+from . import beside, defaults, prototype_kernels
 from .channel import Arena, Channel, Closed
 from .checking import CHECKED_FORMS, Checking
 from .computed import Computed
@@ -97,7 +97,7 @@ class Server:
             if self.setup.implementation == "prototype":
                 self._implementations[form] = load_prototype(self.files, self.setup.device, without_reference)
                 if self.setup.device == "cuda":
-                    beside.prepare_kernels(self.files)
+                    prototype_kernels.prepare_kernels(self.files)
             elif form in CHECKED_FORMS:
                 self._implementations[form] = self.checking.load(form)
             elif form == "jittered":
@@ -154,7 +154,7 @@ class Server:
         self._record(request)
         watching = self.checking.watching(request["schedules"], native=bool(request.get("native")))
         with self._guarded(request), self._aligned(request), watching as found:
-            made = self.memory.storages(self.channel.incoming, storages, same_place=request.get("place") == "same")
+            made = self._storages(request, storages)
             values = Unpacking(made.__getitem__, generators.__getitem__).value(
                 {"list": [request["args"], request["kwargs"]]}
             )
@@ -163,10 +163,14 @@ class Server:
             self._set_jitter(request)
             owners = [bytes_of_storage(storage) for storage in made]
             function = functools.partial(self.function(request["form"]), *args, **kwargs)
+            tensors = list(tensors_in(values))
+            forms = list(map(_form, tensors))
             with self._computing(request, owners, None) as computed:
                 run = functools.partial(_in_mode, request["mode"], function)
                 result = defaults.called(run, request["others"], self.setup.device)
-            tensors = list(tensors_in(values))
+            for tensor, form in zip(tensors, forms, strict=True):
+                if _form(tensor) != form:
+                    raise RuntimeError(f"the call changes the shape of an argument, from {form} to {_form(tensor)}")
             inputs = {id(value): value for value in tensors if value.requires_grad}
             held = Held(owners, owners, inputs=list(inputs.values()))
             reply = self._answer(result, held, owners, list(generators.values()), request)
@@ -182,7 +186,7 @@ class Server:
         held = self.memory.calls[request["handle"]]
         storages, _ = self._receive(request)
         with self._guarded(request), self._aligned(request), self.checking.watching(request["schedules"]) as found:
-            made = self.memory.storages(self.channel.incoming, storages, same_place=False)
+            made = self._storages(request, storages)
             outer = _apart(Unpacking(made.__getitem__).value(request["outer"]), request)
             create_graph = bool(request["create_graph"])
             given = [value for value in outer if value is not None]
@@ -226,7 +230,7 @@ class Server:
         if library is not None:
             manifest = library.manifest()
             return {"launches": dict(manifest.branches), "left out": dict(manifest.left_out)}
-        return {"launches": beside.prototype_launches(self.files, self.setup.device), "left out": {}}
+        return {"launches": prototype_kernels.prototype_launches(self.files, self.setup.device), "left out": {}}
 
     def do_settings(self, request: Json) -> Json:
         """torch's process-wide settings: before the op was loaded, and now."""
@@ -243,7 +247,7 @@ class Server:
     def do_beside(self, request: Json) -> Json:
         """Run a test that must run in this process: see :mod:`trifold.isolation.beside`."""
         storages, generators = self._receive(request)
-        made = self.memory.storages(self.channel.incoming, storages, same_place=False)
+        made = self._storages(request, storages)
         args, kwargs = Unpacking(made.__getitem__, generators.__getitem__).value(
             {"list": [request["args"], request["kwargs"]]}
         )
@@ -314,6 +318,11 @@ class Server:
             generators[number] = generator
         return request["storages"], generators
 
+    def _storages(self, request: Json, places: list[Json]) -> list[torch.UntypedStorage]:
+        """Memory with the bytes of a request's arguments or upstream gradients."""
+        same = request.get("place") == "same"
+        return self.memory.storages(self.channel.incoming, places, request["request"], same_place=same)
+
     def _set_random_state(self, request: Json) -> None:
         state = request.get("random")
         if state is None:
@@ -349,7 +358,9 @@ class Server:
             # In this process, launches wait for their kernel: the last one launched is the one that faulted.
             after = self._port_launches()
             kernels = [name for name, count in after.items() if count > before.get(name, 0)]
-            raise RuntimeError(f"{first_lines(error)}, in {_either(kernels or beside.kernels_in(error))}") from error
+            raise RuntimeError(
+                f"{first_lines(error)}, in {_either(kernels or prototype_kernels.kernels_in(error))}"
+            ) from error
 
     def _aligned(self, request: Json) -> contextlib.AbstractContextManager[None]:
         """Where the CPU runs a GPU's kernels, align tensors as on a GPU: a kernel's sums may depend on the
@@ -437,6 +448,10 @@ def _in_mode(name: str, function: Callable[[], Any]) -> Any:
     }
     with modes[name]():
         return function()
+
+
+def _form(tensor: Tensor) -> str:
+    return f"{tuple(tensor.shape)} with strides {tensor.stride()}"
 
 
 def error_of(error: BaseException) -> Json:

@@ -21,6 +21,7 @@ from hypothesis.strategies import SearchStrategy
 from trifold.build.paths import gpu_paths
 from trifold.spec import AliasCase, Call, IndexCase, Limits, Spec, TensorCase
 from trifold.spec.case import AnyCase
+from trifold.spec.fills import Fill
 
 FEW = 2048  # elements; of larger calls, checks of accesses make fewer
 FEW_SIMULATED = 256  # the same in the simulator, which takes milliseconds for as many
@@ -50,6 +51,7 @@ _NATIVE_ROWS, _NATIVE_FEW_ROWS = range(1025, 4097), range(2, 6)
 IN_SIMULATOR, COMPILED = Limits(elements=20_000), Limits(elements=100_000)
 # Each of these kinds of calls has its own range of salts, so that they are drawn independently.
 _SMALL_SALT, _TAIL_SALT, _NATIVE_SALT, _ROWS_SALT, _PEAK_SALT, _LENGTH_SALT = 2000, 5000, 6000, 7000, 8000, 9000
+_PLAIN_SALT = 10_000
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,8 @@ class CallSource(ABC):
 
     def peaked_calls(self) -> Iterator[Call]:
         """Calls of long rows, which are the last dimension: the largest tensor has one large number in each row, that
-        of the first row in the last column.
+        of the first row in the last column; and, if the op's calls have masked numbers, a beginning of the first row is
+        masked.
 
         Of normal numbers, each of a long row has little effect on a maximum or a selection.
         """
@@ -233,9 +236,10 @@ class CallSource(ABC):
             if not any(case.fill in _OF_MANY_SIZES for call in calls for _, case in call.floating()):
                 continue  # the op may not take a large number
             # Of an odd number of columns, slices of a row leave some of them over.
-            yield from _with_peaks(
-                min(calls, key=lambda call: (call.dtype == torch.float64, _columns_of(call) % 2 == 0, rows_of(call)))
-            )
+            long = min(calls, key=lambda call: (call.dtype == torch.float64, _columns_of(call) % 2 == 0, rows_of(call)))
+            yield from _with_largest(long, "peak")
+            if any(case.fill == "masked" for call in self._forms() for _, case in call.floating()):
+                yield from _with_largest(long, "masked")
 
     def native_edges(self) -> list[Call]:
         """The spec's edges that are too large for the simulator, for a prototype compiled to native code: of those that
@@ -252,7 +256,7 @@ class CallSource(ABC):
                     chosen[key] = call
         edges = list(chosen.values())
         if edges and any(True for _ in self.peaked_calls()):
-            edges += _with_peaks(max(edges, key=lambda call: call.elements))
+            edges += _with_largest(max(edges, key=lambda call: call.elements), "peak")
         return edges
 
     def native_calls(self) -> list[Call]:
@@ -278,6 +282,25 @@ class CallSource(ABC):
             others = [call for call in calls if call is not of_rows and call.dtype == of_rows.dtype]  # of one build
             long = [call for call in others if rows_of(call) in _NATIVE_FEW_ROWS]
             return [of_rows, *sorted(long, key=_shows_all)[-1:]]
+        return []
+
+    def plain_large_calls(self) -> list[Call]:
+        """A call of more than 2^18 elements, which are those of 1,024 blocks of 256 threads, with contiguous tensors
+        and, if one is drawn, ordinary numbers in float32: a shortcut for large tensors often has such conditions.
+
+        None in the simulator, for which see :meth:`native_calls`.
+        """
+        if self.simulated or self.search.examples < _SWEPT_FROM:
+            return []
+        with contextlib.suppress(Exception):  # the spec's, or hypothesis's
+            drawn = self.drawn_calls(Limits(elements=2**19 - 1, fewest=2**18 + 2**16), _LONG_CHOICES, salt=_PLAIN_SALT)
+
+            def rank(call: Call) -> tuple[bool, bool, bool, bool, int]:
+                plain = is_ordinary(call) and _shows_all(call)
+                whole = any(case.fill == "exact" for _, case in call.floating())  # fewer digits would do
+                return not plain, call.dtype != torch.float32, whole, rows_of(call) < 2, rows_of(call)
+
+            return [min(drawn, key=rank).with_cases(_contiguous)]
         return []
 
     def call_of_rows(self, least: int, elements: int) -> Call | None:
@@ -318,11 +341,13 @@ class CallSource(ABC):
                         yield call
                         break
 
+    def _forms(self) -> list[Call]:
+        return self.drawn_calls(FORMS_LIMITS, FORMS, salt=FORMS_SALT)
+
     def expanded_calls(self) -> Iterator[Call]:
         """For each tensor that the spec's calls expand, two small calls in which it has stride 0, one in its first
         dimension and one in its last; no dimension has one element."""
-        drawn = self.drawn_calls(FORMS_LIMITS, FORMS, salt=FORMS_SALT)
-        every = [*drawn, *(call for _, call in self.fixed_calls())]
+        every = [*self._forms(), *(call for _, call in self.fixed_calls())]
         may_be = {
             path: None
             for call in every
@@ -330,7 +355,7 @@ class CallSource(ABC):
             if isinstance(case, TensorCase) and case.layout == "expanded"
         }
         for path, last in itertools.product(may_be, (False, True)):
-            for call in drawn:
+            for call in self._forms():
                 case, usable = dict(call.cases()).get(path), _shows_all(call) and not has_alias(call)
                 if isinstance(case, TensorCase) and len(case.shape) > 1 < min(case.shape) and usable:
                     dim = len(case.shape) - 1 if last else 0
@@ -352,15 +377,15 @@ def _of_power(power: int) -> Limits:
     return Limits(elements=2 ** (power + 1) - 1, fewest=2**power)
 
 
-def _with_peaks(call: Call) -> Iterator[Call]:
-    """The call with one large number in each row of its largest tensor, if that has rows."""
+def _with_largest(call: Call, fill: Fill) -> Iterator[Call]:
+    """The call with the largest tensor filled so, if that has rows."""
     tensors = [case for _, case in call.floating() if isinstance(case, TensorCase)]
     largest = max(tensors, key=lambda case: math.prod(case.shape), default=None)
     if largest is not None and largest.shape:
         # In other layouts, the rows that are filled are not those of the tensor, or have other ends.
         layout = largest.layout if largest.layout in ("offset", "padded") else "contiguous"
-        peaked = replace(largest, fill="peak", layout=layout)
-        yield call.with_cases(functools.partial(exchanged, largest, peaked))
+        filled = replace(largest, fill=fill, layout=layout, seed=0)
+        yield call.with_cases(functools.partial(exchanged, largest, filled))
 
 
 def exchanged(case: AnyCase, other: AnyCase, each: AnyCase) -> AnyCase:
@@ -413,6 +438,10 @@ def _columns_of(call: Call) -> int:
     """The last dimension of the call's largest tensor."""
     largest = max((case.shape for _, case in call.cases()), key=math.prod, default=())
     return largest[-1] if largest else 1
+
+
+def _contiguous(case: AnyCase) -> AnyCase:
+    return replace(case, layout="contiguous")
 
 
 def _in_float32(call: Call) -> Call:

@@ -20,10 +20,11 @@ class Options:
         record: record which bytes the op's kernels write.
         native: run a prototype's kernels as native code (:mod:`trifold.simulator.compiled`) instead of in the
             simulator; the call raises where that is impossible.
-        place: ``same``: put the arguments at the addresses of the previous call's, without a change of their version
-            counters.
+        place: ``same``: put the arguments at the addresses of the previous call's, and upstream gradients at those of
+            the previous backward pass, without a change of their version counters.
         others: surroundings that an application may have: ``default dtype`` (another one), ``deterministic``
-            (algorithms), ``autocast``, ``thread`` (the call and its backward pass each run in a new one).
+            (algorithms), ``matmul precision`` (a lower one), ``autocast``, ``thread`` (the call and its backward pass
+            each run in a new one).
         apart: of the arguments and upstream gradients, as of :class:`trifold.spec.Call`.
     """
 

@@ -16,23 +16,28 @@ import torch
 from torch import Tensor
 
 from trifold.isolation.tensors import mapped, numbered
-from trifold.spec import DTYPES, Call, TensorCase
+from trifold.spec import DTYPES, Call, Limits
 from trifold.spec.call import Path
 from trifold.spec.case import AnyCase, Layout
-from trifold.verification.calls import FORMS_LIMITS, FORMS_SALT, exchanged
+from trifold.verification.calls import FORMS, FORMS_LIMITS, FORMS_SALT, exchanged
 from trifold.verification.cell import Cell
 from trifold.verification.checks.agreement import runs_of
 from trifold.verification.checks.differentiation import (
     differentiate,
     forward,
-    in_dtype,
     in_dtype_of_spec,
     require_gradients,
     same_gradients,
     unit_upstream_gradient,
 )
 from trifold.verification.checks.instances import launching_calls
-from trifold.verification.checks.surroundings import follows_parameters, keeps_no_argument, same_elsewhere
+from trifold.verification.checks.surroundings import (
+    follows_parameters,
+    keeps_no_argument,
+    leaks_nothing,
+    permits_hooks,
+    same_elsewhere,
+)
 from trifold.verification.checks.values import compare
 from trifold.verification.comparison import same_values
 from trifold.verification.outcomes import CheckFailed
@@ -40,8 +45,10 @@ from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
 from trifold.verification.tolerance import same_bits, share_memory
 
+_OTHER_DTYPES = tuple(dtype for dtype in DTYPES if dtype != torch.float32)
 _DTYPE_NAMES = frozenset(name for name, value in vars(torch).items() if isinstance(value, torch.dtype))
 _ON_CPU = 2048  # elements, at most, in calls that are repeated on the CPU: more than a block has threads
+_LARGE_SALT = 11_000
 _MODES_OF = 2  # one call of so many is also made in each mode of autograd
 _DRAWN = 100  # draws, at most, to find a call with small whole numbers
 _FEW = 40  # elements, at most, in a call that is repeated with other numbers of the same sum
@@ -188,10 +195,16 @@ def repeatable(cell: Cell) -> None:
             kept.clear()
     _require_kept(cell, kept)
     small, further = cell.small_calls(), _further_calls(cell)
-    for call in small:
-        cell.run_case(lambda call: same_elsewhere(cell, call), in_dtype(call, torch.float32), "other surroundings")
-        cell.run_case(lambda call: keeps_no_argument(cell, call), call, "what is kept")
+    in_other_dtypes: list[Call] = []
+    for number, call in enumerate(small):
+        for dtype in (torch.float32, _OTHER_DTYPES[number % len(_OTHER_DTYPES)]):
+            other = in_dtype_of_spec(cell, call, dtype)
+            cell.run_case(lambda call: same_elsewhere(cell, call), other, "other surroundings")
+            cell.run_case(lambda call: keeps_no_argument(cell, call), other, "what is kept")
+            in_other_dtypes.append(other)
         cell.run_case(lambda call: follows_parameters(cell, call), call, "parameters that change")
+        if cell.differentiable:
+            cell.run_case(lambda call: permits_hooks(cell, call), call, "hooks on saved tensors")
         cell.begin(call, "smooth")
         if cell.differentiable:
             _same_gradients(cell, call)
@@ -213,8 +226,16 @@ def repeatable(cell: Cell) -> None:
             followed.append(call)
     for call in followed:
         cell.run_case(lambda call: _follows_changes(cell, call), call, "other numbers in the same memory")
+        if cell.gradient_paths(call) and (call.elements <= _ON_CPU or cell.device == "cuda"):
+            cell.run_case(
+                lambda call: _gradients_follow(cell, call), call, "other numbers in the same memory, backward"
+            )
+    for call in cell.plain_large_calls():
+        cell.run_case(lambda call: _same_in_modes(cell, call, cell.invoke(call)), call, "large")
     for first, second, same in _taken_for_others(cell):
         cell.run_case(functools.partial(_is_not_taken_for, cell, first, same), second, f"the same {same}")
+    for call in in_other_dtypes:  # last, since a cache that makes results wrong may grow, too
+        cell.run_case(lambda call: leaks_nothing(cell, call), call, "what is freed")
     if not cell.cases:
         raise CheckFailed("the spec has no sample; add one: Spec(samples=...)")
     _leaves_settings(cell)
@@ -389,7 +410,7 @@ def _notices_changes(cell: Cell, call: Call) -> None:
 def _follows_changes(cell: Cell, call: Call) -> None:
     """After the arguments' memory got other numbers without a change of any version counter, the result is that of the
     new numbers."""
-    other = call.with_cases(lambda case: _reseeded(1, case) if isinstance(case, TensorCase) else case)
+    other = call.with_cases(functools.partial(_reseeded, 1))
     expected = cell.invoke(other)
     cell.invoke(call)
     with cell.process.running(place="same"):
@@ -401,16 +422,40 @@ def _follows_changes(cell: Cell, call: Call) -> None:
         )
 
 
+def _gradients_follow(cell: Cell, call: Call) -> None:
+    """The same of the gradients, where also the upstream gradients' memory got other numbers."""
+    other = next(others(call))
+
+    def gradients(one: Call) -> tuple[Tensor | None, ...]:
+        made = forward(cell, one, cell.implementation.function)
+        return made.gradients(made.upstream(one))
+
+    expected = gradients(other)
+    gradients(call)
+    with cell.process.running(place="same"):
+        gradients(call)
+        found = gradients(other)
+    if not same_gradients(cell, other, cell.gradient_paths(other), found, expected):
+        raise CheckFailed(
+            "the gradient for other numbers at the same addresses, of arguments and upstream gradients, is wrong: "
+            "something is cached by address",
+            call,
+        )
+
+
 def _in_each_layout(cell: Cell) -> Iterator[Call]:
-    """For each argument and each layout that it has in some small call, the first such call: an op may keep the copy
-    that it makes of an argument in that layout alone."""
-    seen: set[tuple[Path, Layout]] = set()
-    drawn = (call for number in range(cell.search.examples) for call in cell.drawn_calls(cell.limits, 1, salt=number))
-    for call in itertools.chain((call for _, call in cell.fixed_calls()), drawn):
-        layouts = {(path, case.layout) for path, case in call.floating() if math.prod(case.shape) > 1}
-        if call.elements <= _ON_CPU and not layouts <= seen:
-            seen |= layouts
-            yield call
+    """For each argument and each layout that it has in some small call, the first such call, and likewise of larger
+    calls: an op may keep the copy that it makes of an argument in that layout alone, or only a large one."""
+    small = (call for number in range(cell.search.examples) for call in cell.drawn_calls(cell.limits, 1, salt=number))
+    fixed = [call for _, call in cell.fixed_calls()]
+    large = cell.drawn_calls(Limits(elements=4 * _ON_CPU - 1, fewest=2 * _ON_CPU), FORMS, salt=_LARGE_SALT)
+    for least, calls in ((0, itertools.chain(fixed, small)), (_ON_CPU, [*fixed, *large])):
+        seen: set[tuple[Path, Layout]] = set()
+        for call in calls:
+            layouts = {(path, case.layout) for path, case in call.cases() if math.prod(case.shape) > 1}
+            if least <= call.elements <= (4 * least or _ON_CPU) and not layouts <= seen:
+                seen |= layouts
+                yield call
 
 
 def _moves_on(cell: Cell, call: Call) -> None:

@@ -132,15 +132,10 @@ def upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
     Two in three numbers of elements have stride 0, in all dimensions (as sum().backward() makes) or in one. The others
     are contiguous, transposed or, if small, a part of a larger tensor: at an offset, with rows or elements apart.
     """
-    generator = torch.Generator().manual_seed(seed)
     shape = tuple(result.shape)
 
     def numbers(*of: int) -> Tensor:
-        drawn = torch.randn(of, generator=generator)
-        if result.is_complex():
-            drawn = torch.complex(drawn, torch.randn(of, generator=generator))
-            return (drawn.to(dtype) if dtype.is_complex else drawn).to(result.device)
-        return drawn.to(dtype.to_real()).to(result.device)
+        return _normal_numbers(of, result, dtype, seed)
 
     if result.numel() % 3 == 1:
         dim = sum(n // 3 for n in shape) % (len(shape) + 1)
@@ -152,6 +147,21 @@ def upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
         apart = numbers(*shape[:-1], 2 * shape[-1] + 1)[..., 1::2] if of_larger else None
         return numbers(*shape[::-1]).permute(*range(len(shape))[::-1]) if apart is None else apart
     return numbers(*shape[:-1], shape[-1] + 3)[..., 3:] if of_larger else numbers(*shape)
+
+
+def plain_upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
+    """Normal numbers, contiguous."""
+    return _normal_numbers(result.shape, result, dtype, seed)
+
+
+def _normal_numbers(shape: Sequence[int], result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
+    """Normal numbers as upstream gradients of ``result``: complex if it is."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randn(shape, generator=generator)
+    if result.is_complex():
+        drawn = torch.complex(drawn, torch.randn(shape, generator=generator))
+        return (drawn.to(dtype) if dtype.is_complex else drawn).to(result.device)
+    return drawn.to(dtype.to_real()).to(result.device)
 
 
 def special_upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:

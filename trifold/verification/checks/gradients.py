@@ -20,6 +20,7 @@ from trifold.verification.checks.differentiation import (
     RightGradients,
     Upstream,
     differentiate,
+    plain_upstream_gradient,
     special_upstream_gradient,
     upstream_gradient,
 )
@@ -68,12 +69,18 @@ def gradients(cell: Cell) -> str | None:
         cell.run_case(test, call)
     for call in cell.calls_of_length():
         cell.run_case(functools.partial(require_right, cell), call)
+    plainly = functools.partial(require_right, cell, outer=plain_upstream_gradient)
+    for call in cell.plain_large_calls():
+        cell.run_case(plainly, call)
     with_many_rows(cell, functools.partial(require_right, cell))
     for call in itertools.islice(_of_nothing(cell), 1):
         cell.run_case(test, call, "no element of one argument")
     gradients_apart(cell)
-    on_edges = as_native_code(cell, lambda call: require_right(cell, call), cell.native_edges())
-    remarks = impostors.require_rejected(), on_edges
+    large = [(functools.partial(require_right, cell), call) for call in cell.native_edges()]
+    remarks = (
+        impostors.require_rejected(),
+        as_native_code(cell, [*large, *((plainly, call) for call in cell.native_calls())]),
+    )
     return "; ".join(remark for remark in remarks if remark) or None
 
 
@@ -91,15 +98,15 @@ def _of_nothing(cell: Cell) -> Iterator[Call]:
                 yield call
 
 
-def require_right(cell: Cell, call: Call) -> tuple[Tensor | None, ...]:
-    """The gradients of all arguments together; raises ``CheckFailed`` if one is wrong. They are not compared at numbers
-    for which the reference need not be exact."""
+def require_right(cell: Cell, call: Call, outer: Upstream | None = None) -> tuple[Tensor | None, ...]:
+    """The gradients of all arguments together, for the upstream gradients ``outer``; raises ``CheckFailed`` if one is
+    wrong. They are not compared at numbers for which the reference need not be exact."""
     paths = tuple(cell.gradient_paths(call))
     if not paths:
         return ()
-    grads = differentiate(cell, call, paths, cell.implementation.function).grads
+    grads = differentiate(cell, call, paths, cell.implementation.function, outer=outer).grads
     if is_ordinary(call):
-        right = RightGradients.of(cell, call, paths)
+        right = RightGradients.of(cell, call, paths, outer=outer)
         for path, grad in zip(paths, grads, strict=True):
             wrong = _missing(right, path) if grad is None else right.wrong(path, grad)
             if wrong:

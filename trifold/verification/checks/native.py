@@ -9,11 +9,11 @@ from trifold.verification.cell import Cell
 from trifold.verification.outcomes import CheckFailed
 
 
-def as_native_code(cell: Cell, test: Callable[[Call], object], calls: Iterable[Call]) -> str | None:
-    """Run the test on the calls until a kernel cannot be translated; what was done, in words, or None if there are
+def as_native_code(cell: Cell, tests: Iterable[tuple[Callable[[Call], object], Call]]) -> str | None:
+    """Run each test on its call until a kernel cannot be translated; what was done, in words, or None if there are
     none."""
     most = 0
-    for call in calls:
+    for test, call in tests:
         try:
             with cell.process.running(native=True):
                 cell.run_case(test, call, "as native code")

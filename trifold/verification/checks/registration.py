@@ -135,6 +135,7 @@ def compiles(cell: Cell) -> str | None:
     first = _small_call(cell)
     for call in (first, _of_another_shape(cell, first)):
         cell.begin(call, "smooth")
+        before = _launches(cell)
         try:
             got = _compiled(cell, call)
         except Exception as error:
@@ -144,7 +145,17 @@ def compiles(cell: Cell) -> str | None:
             _check_random(cell, call, got)
         else:
             _compare_compiled(cell, call, got)
+        if _launches(cell) == before:
+            raise CheckFailed(
+                "under torch.compile no kernel of the op is launched: what computes the result is not what the other "
+                "checks have seen",
+                call,
+            )
     return None
+
+
+def _launches(cell: Cell) -> int:
+    return sum(cell.process.branches().values())
 
 
 def _of_another_shape(cell: Cell, first: Call) -> Call:

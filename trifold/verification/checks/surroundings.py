@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -14,10 +15,12 @@ from trifold.verification.outcomes import CheckFailed
 from trifold.verification.seeding import seed
 from trifold.verification.tolerance import same_numbers
 
+_HOOKS = "torch.autograd.graph.saved_tensors_hooks"
 _OTHERS = {
     "default dtype": "with another default dtype (torch.set_default_dtype)",
     "thread": "in another thread",
     "deterministic": "with torch.use_deterministic_algorithms(True)",
+    "matmul precision": "with torch.set_float32_matmul_precision('medium')",
     "autocast": "under torch.autocast",
 }
 
@@ -78,20 +81,56 @@ def keeps_no_argument(cell: Cell, call: Call) -> None:
             )
 
 
+def leaks_nothing(cell: Cell, call: Call) -> None:
+    """What calls allocate is freed once the caller has dropped the results."""
+    arguments = call.arguments(cell.device)
+    require_gradients(arguments, call, cell.gradient_paths(call))
+    answer, _ = cell.process.beside("what_is_kept", *arguments)
+    if answer["leaked"] > 0:
+        raise CheckFailed(
+            f"further calls allocate {answer['leaked']} bytes that are not freed once the caller has dropped the "
+            "results: a memory leak",
+            call,
+        )
+
+
 def follows_parameters(cell: Cell, call: Call) -> None:
     """After an ``nn.Parameter`` got other numbers in place, as from an optimizer, results and gradients are those of
     the new numbers."""
-    if cell.is_unordered(call):
-        return
+    _require_same_beside(
+        cell,
+        call,
+        "changed_parameters",
+        "after a parameter (torch.nn.Parameter) got other numbers in place, the result or a gradient is still made "
+        "with the earlier ones: the op keeps a copy of it",
+    )
+
+
+def permits_hooks(cell: Cell, call: Call) -> None:
+    """With hooks on the tensors saved for backward, as those of ``torch.autograd.graph.save_on_cpu``, results and
+    gradients are the same, and backward does not change what the hooks return."""
+    answer = _require_same_beside(
+        cell,
+        call,
+        "hooks_on_saved_tensors",
+        f"with hooks on saved tensors ({_HOOKS}) the result or a gradient is another one",
+    )
+    if answer["changed"]:
+        raise CheckFailed(
+            f"backward changes in place what a hook on saved tensors returned ({_HOOKS}): the memory is the hook's",
+            call,
+        )
+
+
+def _require_same_beside(cell: Cell, call: Call, what: str, problem: str) -> Mapping[str, Any]:
+    """Two runs of a call by a function of :mod:`trifold.isolation.beside` have the same results and gradients, unless
+    their order is free; returns its answer."""
     arguments = call.arguments(cell.device)
     require_gradients(arguments, call, cell.gradient_paths(call))
     seed(call.seed)
-    answer, tensors = cell.process.beside("changed_parameters", *arguments)
-    changed, fresh = runs_of(answer, tensors)
-    for a, b in zip(changed, fresh, strict=True):
+    answer: Mapping[str, Any]
+    answer, tensors = cell.process.beside(what, *arguments)
+    for a, b in () if cell.is_unordered(call) else zip(*runs_of(answer, tensors), strict=True):
         if (a is None) != (b is None) or (a is not None and b is not None and not same_numbers(a, b)):
-            raise CheckFailed(
-                "after a parameter (torch.nn.Parameter) got other numbers in place, the result or a gradient is still "
-                "made with the earlier ones: the op keeps a copy of it",
-                call,
-            )
+            raise CheckFailed(problem, call)
+    return answer

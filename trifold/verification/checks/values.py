@@ -41,7 +41,7 @@ def values(cell: Cell) -> str | None:
 
     cell.for_each_call(test)
     of_sizes = (*cell.swept_calls(), *cell.calls_of_length(), *cell.tail_calls())
-    for call in (*of_sizes, *cell.peaked_calls(), *cell.expanded_calls()):
+    for call in (*of_sizes, *cell.plain_large_calls(), *cell.peaked_calls(), *cell.expanded_calls()):
         cell.run_case(test, call)
     with_many_rows(cell, functools.partial(compare, cell))
     # The same calls again, long after the first: a result cached by address, shape or number of the call is stale by
@@ -54,7 +54,7 @@ def values(cell: Cell) -> str | None:
     cell.compared_all = True
     results_apart(cell)
     large = [*cell.native_edges(), *cell.native_calls()]
-    return as_native_code(cell, lambda call: compare(cell, call), large)
+    return as_native_code(cell, [(functools.partial(compare, cell), call) for call in large])
 
 
 def _require_same(cell: Cell, call: Call, by_keyword: Call) -> None:
