@@ -28,6 +28,10 @@ def _case(shape: tuple[int, ...], layout: Any, **more: Any) -> TensorCase:
     return TensorCase(shape, layout=layout, **more)
 
 
+def _indices(**more: Any) -> IndexCase:
+    return IndexCase((2,), 5, **more)
+
+
 @pytest.mark.parametrize("layout", ROW_LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_shape_and_dtype_are_those_of_the_case(layout: Any, dtype: torch.dtype) -> None:
@@ -128,6 +132,23 @@ def test_a_place_that_there_is_not_is_refused(wrong: dict[str, int]) -> None:
         replace(TensorCase((2, 3)), **wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=next(iter(wrong))):
         replace(IndexCase((2, 3), 5), **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (
+            lambda: _case((2,), "contiguous", fill="specal"),
+            "fill is 'specal'; .* one of: exact, normal, .*peak$",
+        ),
+        (lambda: _case((2, 3), "transpozed"), "layout is 'transpozed'; it must be one of: contiguous, .*padded$"),
+        (lambda: _indices(layout="slice"), "layout is 'slice'"),
+        (lambda: _indices(order="sort"), "order is 'sort'; .*: any, sorted, offsets, permutation$"),
+    ],
+)
+def test_a_misspelt_name_is_refused_with_those_that_there_are(make: Callable[[], Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        make()
 
 
 @pytest.mark.parametrize(("layout", "offset"), [("contiguous", 0), ("offset", 1), ("sliced", 1)])

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.drawn_specs import HereProcess
-from trifold.spec import Call, IndexCase, Limits, Spec, TensorCase, any_size
+from trifold.errors import SpecError
+from trifold.spec import Call, Gradients, IndexCase, Limits, Spec, TensorCase, any_size
 from trifold.verification.calls import Search
 from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks import CHECKS
@@ -103,3 +104,18 @@ def test_a_view_is_one_where_the_spec_says_so() -> None:
 def test_results_that_are_missing_are_named() -> None:
     with pytest.raises(CheckFailed, match=r"the call returns \(a tensor, None\), the reference \(a tensor, a tensor\)"):
         _judge(Spec(calls=_calls), lambda *args: (args[1] * 2, args[1] + 1), lambda *args: (args[1] * 2, None))
+
+
+@pytest.mark.parametrize(
+    ("stated", "says"),
+    [
+        ({"writes": ["cach"]}, r"Spec\(writes=...\) names 'cach'"),
+        ({"views": {0: "slot"}}, r"Spec\(views=...\) names 'slot'"),
+        ({"ordered": {"deterministic": True}}, r"Spec\(ordered=...\) names 'deterministic'"),
+        ({"gradients": Gradients(arguments=("q",))}, r"Spec\(gradients=Gradients\(arguments=...\)\) names 'q'"),
+    ],
+    ids=str,
+)
+def test_an_argument_that_the_reference_does_not_have_is_refused(stated: dict[str, Any], says: str) -> None:
+    with pytest.raises(SpecError, match=f"form.py: {says}, which is no parameter of the reference: cache, new, slots"):
+        _judge(Spec(calls=_calls, **stated), _cache_write, _cache_write)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -16,9 +17,11 @@ from trifold.spec import (
     FILLS,
     LAYOUTS,
     AliasCase,
+    BadCall,
     Call,
     Gradients,
     Limits,
+    Property,
     Result,
     Spec,
     TensorCase,
@@ -209,6 +212,20 @@ def test_a_spec_that_checks_nothing_is_refused() -> None:
         Spec(calls=elementwise(1), smooth=elementwise_smooth(1), gradient_rounding_error=lambda reference, *x: x[0])
     with pytest.raises(ValueError, match="multiple_reason"):
         Spec(calls=elementwise(1), smooth=elementwise_smooth(1), multiple=8.0)
+
+
+def test_names_in_a_spec_are_those_that_there_are() -> None:
+    unknown: Any = "gpu"
+    with pytest.raises(ValueError, match=r"BadCall\(devices=...\) is 'gpu'; it must be one of: cpu, cuda"):
+        BadCall("shape", lambda device: ([], {}), ("x",), devices=("cpu", unknown))
+    with pytest.raises(ValueError, match=r"BadCall\(mentions=...\) is a sequence of words: \('x',\)"):
+        BadCall("shape", lambda device: ([], {}), "x")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"Property\(devices=...\) is 'gpu'"):
+        Property("large", lambda function, device: None, "indices", devices=(unknown,))
+    with pytest.raises(ValueError, match=r"Property\(implementations=...\) is 'gpu'; .*: prototype, port"):
+        Property("large", lambda function, device: None, "indices", implementations=(unknown,))
+    with pytest.raises(ValueError, match="order is 'gpu'; it must be one of: given, set, multiset"):
+        Result(order=unknown)
 
 
 def test_a_factor_that_leaves_no_number_is_refused_with_those_that_do() -> None:

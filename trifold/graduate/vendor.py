@@ -24,6 +24,7 @@ IN_TESTS = {
     "trifold.graduate.wheel_tests": ".",
     "trifold.spec.call": ".call",
     "trifold.spec.case": ".case",
+    "trifold.spec.choices": ".choices",
     "trifold.spec.fills": ".fills",
     "trifold.isolation.recorder": ".recorder",
 }
@@ -83,7 +84,7 @@ def runtime_files() -> dict[str, str]:
 def test_files(*, random: bool) -> dict[str, str]:
     """The tests in a graduated package; those for random numbers only if it has an op that draws them."""
     modules = list((ROOT / "graduate" / "wheel_tests").glob("*.py"))
-    modules += [ROOT / "spec" / name for name in ("call.py", "case.py", "fills.py")]
+    modules += [ROOT / "spec" / name for name in ("call.py", "case.py", "choices.py", "fills.py")]
     if not random:
         modules.remove(ROOT / "graduate" / "wheel_tests" / "test_random.py")
     modules.append(ROOT / "isolation" / "recorder.py")

@@ -10,11 +10,13 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from trifold.spec.choices import require_one_of
 from trifold.spec.fills import Fill, numbers
 
 Layout = Literal[
     "contiguous", "offset", "transposed", "sliced", "expanded", "outermost", "innermost", "narrowed", "padded"
 ]
+Order = Literal["any", "sorted", "offsets", "permutation"]
 
 # Only ops on rows are tried with rows that have gaps between them.
 ROW_LAYOUTS: tuple[Layout, ...] = get_args(Layout)
@@ -24,6 +26,9 @@ DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 # Likewise numbers of which some are masked.
 ROW_FILLS: tuple[Fill, ...] = (*FILLS, "masked")
+
+# Cases are created by the thousand: these are searched by hash, and stay in the order in which an error lists them.
+_ALL_LAYOUTS, _ALL_FILLS, _ORDERS = (dict.fromkeys(get_args(names)) for names in (Layout, Fill, Order))
 
 _LITERAL_SIZE = 24  # tensors with at most this many elements are printed with their values
 
@@ -42,6 +47,7 @@ class _Place:
     dim: int
 
     def __post_init__(self) -> None:
+        require_one_of("layout", self.layout, _ALL_LAYOUTS)
         if self.offset < 0:
             raise ValueError(f"offset must not be negative, but is {self.offset}")
         if not 0 <= self.dim < max(1, len(self.shape)):
@@ -182,7 +188,8 @@ class TensorCase:
     dim: int = 0
 
     def __post_init__(self) -> None:
-        _ = self._place  # raises if offset or dim is invalid
+        require_one_of("fill", self.fill, _ALL_FILLS)
+        _ = self._place  # raises if layout, offset or dim is invalid
 
     def make(self, device: str = "cpu", *, room: int = 0) -> Tensor:
         """The tensor; its storage has ``room`` additional elements at the end."""
@@ -234,10 +241,11 @@ class IndexCase:
     offset: int = 1
     dim: int = 0
     dtype: torch.dtype = torch.int64
-    order: Literal["any", "sorted", "offsets", "permutation"] = "any"
+    order: Order = "any"
 
     def __post_init__(self) -> None:
-        base = self._place.base  # raises if offset or dim is invalid
+        require_one_of("order", self.order, _ORDERS)
+        base = self._place.base  # raises if layout, offset or dim is invalid
         if self.below < 1 and torch.Size(self.shape).numel() > 0:
             raise ValueError(f"below must be positive, but is {self.below}")
         if self.order == "any":

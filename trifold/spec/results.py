@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from torch import Tensor
+
+from trifold.spec.choices import require_one_of
+
+Order = Literal["given", "set", "multiset"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,17 +28,18 @@ class Result:
         dim: see ``order``.
 
     Raises:
-        ValueError: ties without a reason.
+        ValueError: ties without a reason, or an unknown order.
     """
 
     tie: Callable[..., Tensor] | None = None
     reason: str = ""
-    order: Literal["given", "set", "multiset"] = "given"
+    order: Order = "given"
     dim: int = -1
 
     def __post_init__(self) -> None:
         if self.tie is not None and not self.reason:
             raise ValueError("Result(tie=...) needs a reason: why another result than the reference's is right")
+        require_one_of("order", self.order, get_args(Order))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
+from trifold.cells import Device, ImplementationKind
 from trifold.spec.benchmark import Benchmark
 from trifold.spec.call import Call
+from trifold.spec.choices import require_one_of
 from trifold.spec.results import Gradients, Result
 from trifold.spec.strategies import Strategy
 
@@ -49,6 +51,12 @@ class BadCall:
     mentions: tuple[str, ...]
     devices: tuple[str, ...] = ("cpu", "cuda")
 
+    def __post_init__(self) -> None:
+        if isinstance(self.mentions, str):
+            raise ValueError(f"BadCall(mentions=...) is a sequence of words: ({self.mentions!r},)")
+        for device in self.devices:
+            require_one_of("a device of BadCall(devices=...)", device, get_args(Device))
+
 
 @dataclass(frozen=True)
 class Property:
@@ -72,6 +80,12 @@ class Property:
     devices: tuple[str, ...] = ("cpu", "cuda")
     implementations: tuple[str, ...] = ("prototype", "port")
     gpu_memory: int = 0
+
+    def __post_init__(self) -> None:
+        for device in self.devices:
+            require_one_of("a device of Property(devices=...)", device, get_args(Device))
+        for kind in self.implementations:
+            require_one_of("an entry of Property(implementations=...)", kind, get_args(ImplementationKind))
 
 
 def large(
@@ -198,3 +212,19 @@ class Spec:
             raise ValueError(f"Spec(writes=...) is a sequence of names: ({self.writes!r},)")
         if self.writes and self.gradients is not None and self.gradients.arguments != ():
             raise ValueError("Spec(writes=...): an op that writes into an argument has no gradients")
+
+    def require_parameters(self, parameters: Sequence[str]) -> None:
+        """Raises ValueError if the spec names an argument that is not among ``parameters``, those of the reference."""
+        for stated, name in self._named_arguments():
+            if name not in parameters:
+                raise ValueError(
+                    f"Spec({stated}) names {name!r}, which is no parameter of the reference: {', '.join(parameters)}"
+                )
+
+    def _named_arguments(self) -> Iterator[tuple[str, str]]:
+        """The names of arguments in the spec, each after the field that has it."""
+        yield from (("writes=...", name) for name in self.writes)
+        yield from (("views=...", name) for name in self.views.values())
+        yield from (("ordered=...", name) for name in self.ordered)
+        if self.gradients is not None:
+            yield from (("gradients=Gradients(arguments=...)", name) for name in self.gradients.arguments or ())

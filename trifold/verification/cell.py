@@ -16,6 +16,7 @@ from torch import Tensor
 
 from trifold.build.paths import PATHS, gpu_paths
 from trifold.cells import ImplementationKind
+from trifold.errors import SpecError
 from trifold.findings import KernelFault
 from trifold.spec import Call, Limits, Result, Spec
 from trifold.spec.call import Path, tensor_at
@@ -106,6 +107,9 @@ class Cell(CallSource):
         met: the places of comments that accepted a finding in the findings check; None: that check has not run.
         launching: see :func:`trifold.verification.checks.instances.launching_calls`; None: not computed yet.
         known: the reference's results for small calls, see :meth:`trifold.verification.comparison.Expected.of`.
+
+    Raises:
+        SpecError: the spec names an argument that the reference does not have.
     """
 
     spec: Spec
@@ -128,6 +132,15 @@ class Cell(CallSource):
     known: dict[str, Any] = field(default_factory=dict)
     _kept: dict[tuple[Limits, int], list[Call]] = field(default_factory=dict)
     _strategies: dict[Limits, SearchStrategy[tuple[int, Call]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = [p.name for p in self.parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        if not names or len(names) < len(self.parameters):  # it may have more than its signature names
+            return
+        try:
+            self.spec.require_parameters(names)
+        except ValueError as error:
+            raise SpecError(f"{self.implementation.files.spec}: {error}", "correct the name") from None
 
     @property
     def kind(self) -> str:
