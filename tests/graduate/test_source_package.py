@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 
 from tests.graduate.verified import verified_workspace
 from tests.wrong.entry import GALLERY
@@ -19,6 +21,8 @@ from trifold.errors import GraduationError
 from trifold.graduate import cases, cpp_sources, vendor
 from trifold.graduate.backend import compilers
 from trifold.graduate.vendor import vendored
+from trifold.graduate.wheel_tests.calls import bad_arguments
+from trifold.spec import BadCall
 from trifold.spec.load import load_spec
 
 _BOUNDED = """\
@@ -154,3 +158,26 @@ def test_an_op_without_a_small_sample_is_tested_with_drawn_calls(monkeypatch: py
     recorded = cases.record(files)
     assert len(recorded["results"]) > 10
     assert recorded == cases.record(files)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.arange(15.0).reshape(3, 5).t(),
+        torch.arange(12.0)[1::2],
+        torch.ones(3, 1).expand(3, 4),
+        torch.arange(5.0).unfold(0, 3, 1),
+        torch.ones(0, 4, dtype=torch.int64),
+        torch.tensor(True),
+    ],
+    ids=lambda x: f"{tuple(x.shape)} {x.stride()}",
+)
+def test_a_bad_call_is_made_again_with_its_strides_and_lists(tensor: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = BadCall("layout", lambda device: (([tensor, tensor + 1], "cat"), {"of": (tensor.to(device), 2)}), ())
+    monkeypatch.setattr(cases, "load_spec", lambda files: replace(load_spec(files), bad_calls=(bad,)))
+    recorded = json.loads(json.dumps(cases.record(GALLERY.files("mul"))["bad_calls"][0]))
+    (first, word), named = bad_arguments(recorded, "cpu")
+    assert (word, named["of"][1]) == ("cat", 2)
+    for made, given in ((first[0], tensor), (first[1], tensor + 1), (named["of"][0], tensor)):
+        assert (made.dtype, made.stride()) == (given.dtype, given.stride())
+        assert torch.equal(made, given)

@@ -381,3 +381,15 @@ def test_a_wrong_result_fails_the_tests_in_the_fresh_environment(wheel: Path, tm
     with pytest.raises(GraduationError, match="test_values_are_those_of_the_reference") as raised:
         wheel_check.check(rewritten(wheel, tmp_path, change))
     assert "round_ste" in raised.value.problem
+
+
+def test_a_bad_call_that_the_wheel_accepts_is_named(wheel: Path, tmp_path: Path) -> None:
+    def change(files: Files) -> None:
+        name = f"{MODULE}/tests/cases.json"
+        recorded: Mapping[str, Any] = json.loads(files[name])
+        recorded["round_ste"]["bad_calls"][0] |= {"name": "a good one", "args": [0.5], "mentions": ["nothing of it"]}
+        files[name] = json.dumps(recorded).encode()
+        with_facts(lambda found: None)(files)
+
+    with pytest.raises(GraduationError, match="round_ste: a good one"):
+        wheel_check.check(rewritten(wheel, tmp_path, change))

@@ -129,11 +129,17 @@ class _Recording:
             places, named_places = bad.make("meta")
 
         def written(value: Any, place: Any) -> Any:
+            if isinstance(value, list | tuple):
+                return [written(*pair) for pair in zip(value, place, strict=True)]
             if not isinstance(value, Tensor):
                 return self._argument(value)
+            # From its first element to its last one in memory: as many as a tensor of these strides is a view of.
+            last = sum((size - 1) * step for size, step in zip(value.shape, value.stride(), strict=True))
+            memory = value.detach().as_strided((last + 1 if value.numel() else 0,), (1,))
             return {
-                "values": value.detach().flatten().tolist() if not value.is_complex() else [0] * value.numel(),
+                "values": memory.tolist() if not value.is_complex() else [0] * len(memory),
                 "shape": list(value.shape),
+                "strides": list(value.stride()),
                 "dtype": _name(value.dtype),
                 "moves": "cpu" in bad.devices or place.device.type == "meta",
             }

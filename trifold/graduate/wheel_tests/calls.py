@@ -46,11 +46,13 @@ def bad_arguments(data: dict[str, Any], device: str) -> Arguments:
     """The arguments of a call that must raise."""
 
     def made(value: Any) -> Any:
+        if isinstance(value, list):
+            return [made(one) for one in value]
         if not isinstance(value, dict):
             return value
         dtype = getattr(torch, value["dtype"])
-        tensor = torch.tensor(value["values"], dtype=torch.complex128 if dtype.is_complex else None)
-        return tensor.reshape(value["shape"]).to(dtype).to(device if value["moves"] else "cpu")
+        memory = torch.tensor(value["values"], dtype=torch.complex128 if dtype.is_complex else None).to(dtype)
+        return memory.to(device if value["moves"] else "cpu").as_strided(value["shape"], value["strides"])
 
     return [made(value) for value in data["args"]], {name: made(value) for name, value in data["kwargs"].items()}
 

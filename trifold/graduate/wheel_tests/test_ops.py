@@ -127,10 +127,11 @@ class Ops(unittest.TestCase):
             if device not in bad["devices"]:
                 continue
             args, kwargs = calls.bad_arguments(bad, device)
-            with self.assertRaises((RuntimeError, TypeError, ValueError)) as raised:
-                package.function(op)(*args, **kwargs)
-            for word in bad["mentions"]:
-                self.assertIn(word, str(raised.exception), bad["name"])
+            with self.subTest(f"{op}: {bad['name']}"):
+                with self.assertRaises((RuntimeError, TypeError, ValueError)) as raised:
+                    package.function(op)(*args, **kwargs)
+                for word in bad["mentions"]:
+                    self.assertIn(word, str(raised.exception))
 
     def test_the_examples_in_the_docstrings_run(self) -> None:
         for op in package.ops():
