@@ -119,3 +119,21 @@ def test_results_that_are_missing_are_named() -> None:
 def test_an_argument_that_the_reference_does_not_have_is_refused(stated: dict[str, Any], says: str) -> None:
     with pytest.raises(SpecError, match=f"form.py: {says}, which is no parameter of the reference: cache, new, slots"):
         _judge(Spec(calls=_calls, **stated), _cache_write, _cache_write)
+
+
+@st.composite
+def _plain_calls(draw: st.DrawFn, limits: Limits) -> Call:
+    dtype = draw(st.sampled_from((torch.float16, torch.bfloat16)))
+    return Call((TensorCase((draw(any_size(limits)),), dtype, seed=draw(st.integers(0, 9))),))
+
+
+def _half_and_sign(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return x * 0.3, x > 0, (x * 0).long()
+
+
+def test_only_floating_results_are_rounded() -> None:
+    """Of an op with results of bools and integers, too."""
+    spec = Spec(calls=_plain_calls, rounded_once="in float32")
+    _judge(spec, _half_and_sign, lambda x: ((x.float() * 0.3).to(x.dtype), x > 0, (x * 0).long()), "rounding")
+    with pytest.raises(CheckFailed, match="are not the exact ones rounded to nearest"):
+        _judge(spec, _half_and_sign, lambda x: ((x.float() * 0.302).to(x.dtype), *_half_and_sign(x)[1:]), "rounding")

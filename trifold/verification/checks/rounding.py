@@ -139,13 +139,16 @@ def _ordinary(salt: int, case: AnyCase) -> AnyCase:
 def _results(cell: Cell, call: Call) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     exact = cell.refer(call, exact=True)
     stated = cell.spec.rounding_error
+    errors: Sequence[Tensor | None]
     if stated is None:
         errors = _by_scale(cell, scales(cell, call, torch.float32), exact)
     else:
         args, kwargs = cell.converted(*call.arguments(cell.device))
         seed(call.seed)
         errors = as_tuple(stated(cell.reference, *args, **kwargs))
-    yield from zip(cell.invoke(call), exact, errors, strict=True)
+    for got, want, error in zip(cell.invoke(call), exact, errors, strict=True):
+        if error is not None:
+            yield got, want, error
 
 
 def _gradients(cell: Cell, call: Call) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -165,11 +168,17 @@ def _gradients(cell: Cell, call: Call) -> Iterator[tuple[Tensor, Tensor, Tensor]
             yield grad, want, error
 
 
-def _by_scale(cell: Cell, sizes: Sequence[Tensor | None], exact: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    return tuple(
-        cell.spec.multiple * (want.abs() if size is None else torch.maximum(size.abs().expand_as(want), want.abs()))
-        for size, want in zip(sizes, exact, strict=True)
-    )
+def _by_scale(cell: Cell, sizes: Sequence[Tensor | None], exact: Sequence[Tensor]) -> list[Tensor | None]:
+    """The working error of each result; None for one that is not floating, which is not rounded."""
+
+    def error(size: Tensor | None, want: Tensor) -> Tensor | None:
+        if not want.is_floating_point():
+            return None
+        return cell.spec.multiple * (
+            want.abs() if size is None else torch.maximum(size.abs().expand_as(want), want.abs())
+        )
+
+    return [error(size, want) for size, want in zip(sizes, exact, strict=True)]
 
 
 def _require_nearest(got: Tensor, want: Tensor, working: Tensor, name: str, call: Call, bias: _Bias) -> None:
