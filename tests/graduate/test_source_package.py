@@ -21,8 +21,8 @@ from trifold.errors import GraduationError
 from trifold.graduate import cases, cpp_sources, vendor
 from trifold.graduate.backend import compilers
 from trifold.graduate.vendor import vendored
-from trifold.graduate.wheel_tests.calls import bad_arguments
-from trifold.spec import BadCall
+from trifold.graduate.wheel_tests.calls import bad_arguments, call_of, of_tensors
+from trifold.spec import AliasCase, BadCall, Call, TensorCase
 from trifold.spec.load import load_spec
 
 _BOUNDED = """\
@@ -158,6 +158,16 @@ def test_an_op_without_a_small_sample_is_tested_with_drawn_calls(monkeypatch: py
     recorded = cases.record(files)
     assert len(recorded["results"]) > 10
     assert recorded == cases.record(files)
+
+
+def test_an_argument_that_is_another_one_is_recorded_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    twice = Call((TensorCase((3,), torch.float64, seed=1), AliasCase(0)))
+    monkeypatch.setattr(cases, "load_spec", lambda files: replace(load_spec(files), smooth=(twice,), edges=()))
+    recorded = json.loads(json.dumps(cases.record(GALLERY.files("mul"))))
+    assert call_of(recorded["smooth"][0]) == twice
+    function, inputs = of_tensors(torch.mul, recorded["smooth"][0], "cpu")
+    (grad,) = torch.autograd.grad(function(*inputs), inputs, torch.ones(3, dtype=torch.float64))
+    assert torch.equal(grad, 2 * inputs[0])
 
 
 @pytest.mark.parametrize(

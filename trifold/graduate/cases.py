@@ -17,7 +17,7 @@ from torch import Tensor
 from trifold.errors import GraduationError
 from trifold.implementation import load_port, reference
 from trifold.spec import DTYPES, Call, Limits
-from trifold.spec.case import AnyCase
+from trifold.spec.case import AliasCase, AnyCase
 from trifold.spec.load import load_spec
 from trifold.spec.spec import BadCall
 from trifold.verification.calls import ORDINARY, Search
@@ -186,13 +186,15 @@ class _Recording:
     def _argument(self, value: Any) -> Any:
         if isinstance(value, AnyCase):
             return dataclasses.asdict(value) | {"dtype": _name(value.dtype)}
+        if isinstance(value, AliasCase):
+            return dataclasses.asdict(value)
         if isinstance(value, list | tuple):
             return [self._argument(one) for one in value]
         if value is None or isinstance(value, bool | int | float | str):
             return value
         raise GraduationError(
             f"{self.files.spec} has a call with an argument of type {type(value).__name__}, which cannot be recorded",
-            "give tensors, numbers, booleans, strings or None",
+            "give a TensorCase, IndexCase or AliasCase, a list of these, numbers, booleans, strings or None",
         )
 
 

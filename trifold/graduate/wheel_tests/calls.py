@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from trifold.spec.call import Call, put_at, tensor_at
-from trifold.spec.case import IndexCase, TensorCase
+from trifold.spec.case import AliasCase, IndexCase, TensorCase
 
 Arguments = tuple[list[Any], dict[str, Any]]
 
@@ -93,6 +93,7 @@ def of_tensors(
         arguments = call.arguments(device)
         for path, tensor in zip(paths, tensors, strict=True):
             put_at(arguments, path, tensor)
+        arguments[0][:] = call.with_aliases(arguments[0])
         torch.manual_seed(call.seed)
         results = as_tuple(function(*arguments[0], **arguments[1]))
         return tuple(results[number] for number in data["outputs"])
@@ -105,5 +106,7 @@ def _case(value: Any) -> Any:
         return [_case(one) for one in value]
     if not isinstance(value, dict):
         return value
+    if "of" in value:
+        return AliasCase(**value)
     fields = {**value, "shape": tuple(value["shape"]), "dtype": getattr(torch, value["dtype"])}
     return IndexCase(**fields) if "below" in fields else TensorCase(**fields)
