@@ -113,6 +113,21 @@ def test_offsets_go_from_0_to_the_end(layout: Any) -> None:
         IndexCase((1,), 9, order="offsets")
 
 
+@pytest.mark.parametrize("layout", ["contiguous", "sliced", "outermost"])
+def test_indices_that_differ_have_padding_in_between(layout: Any) -> None:
+    padded = IndexCase((3, 40), 90, instead=-1, layout=layout, order="permutation")
+    plain, mixed = replace(padded, instead=None).make(), padded.make()
+    assert bool(((mixed == plain) | (mixed == -1)).all())
+    assert 20 < int((mixed == -1).sum()) < 60  # a third of 120
+    for row in mixed:
+        kept = row[row != -1].tolist()
+        assert len(set(kept)) == len(kept)
+    assert IndexCase((0,), 5, instead=-1, order="permutation").make().shape == (0,)
+    for order in ("sorted", "offsets"):
+        with pytest.raises(ValueError, match=f"instead=-1 and order='{order}' do not go together"):
+            replace(padded, layout="contiguous", order=order)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_nan_has_both_signs(dtype: torch.dtype) -> None:
     numbers = TensorCase((9, 30), dtype, fill="special").make()

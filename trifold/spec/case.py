@@ -223,14 +223,15 @@ class IndexCase:
     Attributes:
         shape: of the tensor.
         below: they range from 0 to ``below - 1``.
-        instead: if given, replaces one index in three.
+        instead: if given, replaces one index in three, such as -1 for padding; not of indices in order, sorted or
+            offsets.
         layout: as for :class:`TensorCase`.
         seed: of the values.
         offset, dim: as for :class:`TensorCase`.
         dtype: of integers.
         order: along the last dimension: ``any``; ``sorted``, the least one first; ``offsets``, sorted from 0 to
             ``below - 1``, which is where the parts of a ragged tensor of as many rows begin and end; ``permutation``,
-            no index twice.
+            no index twice, except ``instead``.
     """
 
     shape: tuple[int, ...]
@@ -250,8 +251,11 @@ class IndexCase:
             raise ValueError(f"below must be positive, but is {self.below}")
         if self.order == "any":
             return
-        if self.instead is not None:
-            raise ValueError(f"instead={self.instead} and order={self.order!r} do not go together")
+        if self.instead is not None and self.order != "permutation":
+            raise ValueError(
+                f"instead={self.instead} and order={self.order!r} do not go together: sorted "
+                "indices stay in order; order='any' or 'permutation' take it"
+            )
         if not self._place.last_stays:
             raise ValueError(f"layout={self.layout!r} does not keep the order along the last dimension")
         if self.order == "permutation" and base and base[-1] > self.below:
@@ -282,8 +286,9 @@ class IndexCase:
         if self.order == "permutation" and shape:
             count = torch.Size(shape[:-1]).numel()
             rows = [torch.randperm(self.below, generator=generator)[: shape[-1]] for _ in range(count)]
-            return (torch.stack(rows) if rows else torch.empty(0)).reshape(shape).to(self.dtype)
-        indices = torch.randint(max(1, self.below), shape, generator=generator)
+            indices = (torch.stack(rows) if rows else torch.empty(0)).reshape(shape)
+        else:
+            indices = torch.randint(max(1, self.below), shape, generator=generator)
         if self.order in ("sorted", "offsets") and shape:
             indices = indices.sort(-1).values
         if self.order == "offsets" and shape:
