@@ -137,3 +137,16 @@ def test_only_floating_results_are_rounded() -> None:
     _judge(spec, _half_and_sign, lambda x: ((x.float() * 0.3).to(x.dtype), x > 0, (x * 0).long()), "rounding")
     with pytest.raises(CheckFailed, match="are not the exact ones rounded to nearest"):
         _judge(spec, _half_and_sign, lambda x: ((x.float() * 0.302).to(x.dtype), *_half_and_sign(x)[1:]), "rounding")
+
+
+@pytest.mark.parametrize(
+    ("calls", "says"),
+    [
+        (lambda limits: st.just((TensorCase((2,)),)), r"what Spec\(calls=...\) drew is \(TensorCase.* is no Call"),
+        (lambda limits: Call((TensorCase((2,)),)), r"Spec\(calls=...\) returned Call.* is no strategy of hypothesis"),
+    ],
+    ids=["no call", "no strategy"],
+)
+def test_calls_that_are_not_drawn_or_no_calls_are_refused(calls: Any, says: str) -> None:
+    with pytest.raises((TypeError, SpecError), match=says):
+        _judge(Spec(calls=calls), torch.neg, torch.neg)

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, find, given, seed, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from trifold.errors import SpecError
 from trifold.spec import (
     DTYPES,
     FILLS,
@@ -23,6 +24,7 @@ from trifold.spec import (
     Limits,
     Property,
     Result,
+    Sample,
     Spec,
     TensorCase,
     aliases,
@@ -226,6 +228,24 @@ def test_names_in_a_spec_are_those_that_there_are() -> None:
         Property("large", lambda function, device: None, "indices", implementations=(unknown,))
     with pytest.raises(ValueError, match="order is 'gpu'; it must be one of: given, set, multiset"):
         Result(order=unknown)
+
+
+def test_what_is_no_call_is_refused_with_its_field() -> None:
+    pair: Any = (TensorCase((3,)),)
+    with pytest.raises(TypeError, match=r"the call of Sample\('large', ...\) is \(TensorCase.* is no Call; write"):
+        Sample("large", pair, "indices")
+    for field in ("smooth", "edges", "gpu_edges"):
+        with pytest.raises(TypeError, match=rf"entry 0 of Spec\({field}=...\) is \(TensorCase"):
+            Spec(calls=elementwise(1), **{field: [pair]})
+    with pytest.raises(TypeError, match=r"Spec\(calls=...\) is just.*; it must be a function of limits"):
+        Spec(calls=st.just(Call(pair)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("returned", [["x"], ("x", {}), (["x"], ["y"]), None, ([], {}, {})], ids=str)
+def test_a_bad_call_without_both_kinds_of_arguments_is_refused(returned: Any) -> None:
+    bad = BadCall("shape", lambda device: returned, ("x",))
+    with pytest.raises(SpecError, match=r"BadCall\('shape', make=...\): make returned (.|\n)*and those by keyword"):
+        bad.make("cpu")
 
 
 def test_a_factor_that_leaves_no_number_is_refused_with_those_that_do() -> None:

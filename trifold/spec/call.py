@@ -15,6 +15,12 @@ from trifold.spec.case import AliasCase, AnyCase, IndexCase, TensorCase
 Path = tuple[int | str, ...]
 
 
+def require_call(stated: str, value: object) -> None:
+    """Raises TypeError if ``value``, of ``stated``, is no :class:`Call`."""
+    if not isinstance(value, Call):
+        raise TypeError(f"{stated} is {value!r}, which is no Call; write Call((x, y), {{'name': z}})")
+
+
 @dataclass(frozen=True)
 class Call:
     """One call of the op's public function: positional and keyword arguments, with a case for each tensor.

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from trifold.spec.choices import require_one_of
+from trifold.spec.choices import require_dtype, require_one_of
 from trifold.spec.fills import Fill, numbers
 
 Layout = Literal[
@@ -188,6 +188,7 @@ class TensorCase:
     dim: int = 0
 
     def __post_init__(self) -> None:
+        require_dtype(self.dtype)
         require_one_of("fill", self.fill, _ALL_FILLS)
         _ = self._place  # raises if layout, offset or dim is invalid
 
@@ -245,6 +246,7 @@ class IndexCase:
     order: Order = "any"
 
     def __post_init__(self) -> None:
+        require_dtype(self.dtype)
         require_one_of("order", self.order, _ORDERS)
         base = self._place.base  # raises if layout, offset or dim is invalid
         if self.below < 1 and torch.Size(self.shape).numel() > 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +12,9 @@ import torch
 from torch import Tensor
 
 from trifold.cells import Device, ImplementationKind
+from trifold.errors import SpecError
 from trifold.spec.benchmark import Benchmark
-from trifold.spec.call import Call
+from trifold.spec.call import Call, require_call
 from trifold.spec.choices import require_one_of
 from trifold.spec.results import Gradients, Result
 from trifold.spec.strategies import Strategy
@@ -33,6 +35,9 @@ class Sample:
     name: str
     call: Call
     reason: str
+
+    def __post_init__(self) -> None:
+        require_call(f"the call of Sample({self.name!r}, ...)", self.call)
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,27 @@ class BadCall:
             raise ValueError(f"BadCall(mentions=...) is a sequence of words: ({self.mentions!r},)")
         for device in self.devices:
             require_one_of("a device of BadCall(devices=...)", device, get_args(Device))
+        object.__setattr__(self, "make", _checked(self.name, self.make))
+
+
+_Make = Callable[[str], tuple[Sequence[Any], dict[str, Any]]]
+
+
+def _checked(name: str, make: _Make) -> _Make:
+    """``make`` of a bad call, with an error if it does not return the two kinds of arguments."""
+
+    @functools.wraps(make)
+    def made(device: str) -> tuple[Sequence[Any], dict[str, Any]]:
+        returned: Any = make(device)
+        pair = isinstance(returned, list | tuple) and len(returned) == 2
+        if not pair or not isinstance(returned[0], list | tuple) or not isinstance(returned[1], dict):
+            raise SpecError(
+                f"BadCall({name!r}, make=...): make returned {returned!r}",
+                "return the positional arguments and those by keyword: ([x, y], {})",
+            )
+        return returned[0], returned[1]
+
+    return made
 
 
 @dataclass(frozen=True)
@@ -205,6 +231,11 @@ class Spec:
             raise ValueError(
                 "Spec(gradient_rounding_error=...) is a part of the claim gradients_rounded_once: state both"
             )
+        if not callable(self.calls):
+            raise TypeError(f"Spec(calls=...) is {self.calls!r}; it must be a function of limits: lambda limits: ...")
+        for name in ("smooth", "edges", "gpu_edges"):
+            for number, call in enumerate(getattr(self, name)):
+                require_call(f"entry {number} of Spec({name}=...)", call)
         for call in self.smooth:
             if not any(True for _ in call.cases()):
                 raise ValueError("each call in Spec(smooth=...) needs a tensor argument")

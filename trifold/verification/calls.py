@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from trifold.build.paths import gpu_paths
+from trifold.errors import SpecError
 from trifold.spec import AliasCase, Call, IndexCase, Limits, Spec, TensorCase
+from trifold.spec.call import require_call
 from trifold.spec.case import AnyCase
 from trifold.spec.fills import Fill
 
@@ -156,6 +158,7 @@ class CallSource(ABC):
         def draw(drawn: tuple[int, Call]) -> None:
             nonlocal calls, simplest
             call = drawn[1]
+            require_call("what Spec(calls=...) drew", call)
             calls += 1
             simplest = simplest or call
             if calls > 1:
@@ -181,7 +184,13 @@ class CallSource(ABC):
         first choice: without the integer, the first dtype of a spec that draws a dtype first would never be drawn.
         """
         if limits not in self._strategies:
-            self._strategies[limits] = st.tuples(st.integers(0, 2**32 - 1), self.spec.calls(limits))
+            calls = self.spec.calls(limits)
+            if not isinstance(calls, SearchStrategy):
+                raise SpecError(
+                    f"Spec(calls=...) returned {calls!r}, which is no strategy of hypothesis",
+                    "decorate the function that draws a call with @st.composite",
+                )
+            self._strategies[limits] = st.tuples(st.integers(0, 2**32 - 1), calls)
         return self._strategies[limits]
 
     def swept_calls(self, *, below: int | None = None) -> Iterator[Call]:

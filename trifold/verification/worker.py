@@ -35,7 +35,7 @@ from trifold.isolation import guard, nursery
 from trifold.isolation.device_memory import give_back_what_is_kept, gpu_is_lost, let_autograd_finish, wait_asleep
 from trifold.isolation.source import REFERENCE, reference_alone
 from trifold.spec import Property, Spec
-from trifold.spec.load import load_spec
+from trifold.spec.load import load_spec, place_in
 from trifold.verification import gcov, integrity
 from trifold.verification.calls import COMPILED, IN_SIMULATOR, Search
 from trifold.verification.cell import Cell, Remote
@@ -166,7 +166,9 @@ def _run_check(check: Check, cell: Cell, rows: _Rows, changed: Callable[[], list
     except BaseException as error:  # also SystemExit: a row must be sent
         if isinstance(error, KeyboardInterrupt):
             raise
-        failure = Failure(f"{type(error).__name__}: {error}", seed=cell.search.seed)
+        where = place_in(cell.implementation.files, error)
+        message = f"{type(error).__name__}: {error}"
+        failure = Failure(f"{where}: {message}" if where else message, seed=cell.search.seed)
         rows.send(check.name, "failed", cases=cell.cases, failures=(failure,))
     else:
         patched = changed()
