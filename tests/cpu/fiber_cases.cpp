@@ -110,6 +110,18 @@ void who_leaves_begins_anew() {
   pool.reclaim();
 }
 
+void there_may_be_more_stacks_than_the_process_may_have_mappings() {
+  FiberPool pool(run, stack_bytes);
+  constexpr int count = 70000;
+  int ended = 0;
+  work = [&]() -> Fiber* {
+    ++ended;
+    return nullptr;
+  };
+  for (int i = 0; i < count; ++i) resume(pool.take());
+  expect(ended == count, "as many stacks as a cooperative grid has threads");
+}
+
 void fibers_pass_to_each_other() {
   FiberPool pool(run, stack_bytes);
   std::string order;
@@ -144,6 +156,7 @@ int main() {
   a_stack_is_aligned_as_the_processor_needs();
   an_exception_is_kept();
   who_leaves_begins_anew();
+  there_may_be_more_stacks_than_the_process_may_have_mappings();
   fibers_pass_to_each_other();
   a_guard_lies_below_each_stack();
   return failures == 0 ? 0 : 1;

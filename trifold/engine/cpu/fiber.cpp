@@ -2,12 +2,18 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <new>
 
 namespace trifold::cpu {
 namespace {
 
 constexpr size_t stacks_in_map = 32;
+
+// A guard divides a mapping, and Linux gives a process 65,530 of them (vm.max_map_count): after so many stacks of the
+// process, the others have no guards.
+constexpr size_t most_guards = 16 << 10;
+std::atomic<size_t> guards{0};
 
 }  // namespace
 
@@ -128,6 +134,7 @@ void Fiber::enter() {
 
 FiberPool::~FiberPool() {
   for (char* const map : maps_) munmap(map, stacks_in_map * (stack_bytes_ + Fiber::guard_bytes));
+  guards -= guards_;
 }
 
 Fiber& FiberPool::take() {
@@ -155,10 +162,15 @@ void FiberPool::grow() {
   if (memory == MAP_FAILED) throw std::bad_alloc();
   auto* const map = static_cast<char*>(memory);
   maps_.push_back(map);
+  const bool guarded = guards.fetch_add(stacks_in_map) < most_guards;
+  if (guarded)
+    guards_ += stacks_in_map;
+  else
+    guards -= stacks_in_map;
   for (size_t i = 0; i < stacks_in_map; ++i) {
     // A thread whose recursion overflows its stack faults in the guard (overflow.h) before it reaches another stack.
     char* const stack = map + i * each + Fiber::guard_bytes;
-    if (mprotect(stack - Fiber::guard_bytes, Fiber::guard_bytes, PROT_NONE) != 0) throw std::bad_alloc();
+    if (guarded && mprotect(stack - Fiber::guard_bytes, Fiber::guard_bytes, PROT_NONE) != 0) throw std::bad_alloc();
     free_.push_back(fibers_.emplace_back(std::make_unique<Fiber>(stack, stack_bytes_, body_, home_)).get());
   }
 }

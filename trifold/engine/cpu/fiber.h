@@ -47,7 +47,7 @@ class Fiber {
   [[noreturn]] void leave();
 
   bool holds(uintptr_t address) const { return address - stack_ < bytes_; }
-  // Inaccessible memory below the stack, which an overflow of the stack reaches first.
+  // Memory below the stack, which an overflow of the stack reaches first: inaccessible, below the first 16,384 stacks.
   bool guard_holds(uintptr_t address) const { return stack_ - 1 - address < guard_bytes; }
   uintptr_t begin() const { return stack_; }
   uintptr_t end() const { return stack_ + bytes_; }
@@ -92,6 +92,7 @@ class FiberPool {
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> free_;
   std::vector<char*> maps_;
+  size_t guards_ = 0;  // inaccessible ones
 };
 
 }  // namespace trifold::cpu
