@@ -168,7 +168,7 @@ def test_a_failed_assertion_is_an_error_that_stays(capfd: pytest.CaptureFixture[
     report = sanitize(PROGRAMS / "objects.cu", ["fails"])
     (problem,) = report.problems
     assert "a failed assertion, cube[memory.pitch * (memory.ysize * 2 + 3) + 31] == value" in problem
-    assert capfd.readouterr().out.endswith("5 cudaErrorAssert\n")
+    assert capfd.readouterr().out.endswith("5 cudaErrorAssert\ncudaErrorAssert cudaErrorAssert\n")
 
 
 def test_after_a_mistake_the_program_can_go_on(capfd: pytest.CaptureFixture[str]) -> None:

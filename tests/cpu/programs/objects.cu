@@ -72,6 +72,10 @@ int main(int argc, char** argv) {
   check<<<1, 1>>>((const char*)cube.ptr, cube, argc > 1 ? 6 : 5);
   const cudaError_t error = cudaDeviceSynchronize();
   printf("%d %s\n", out[383], cudaGetErrorName(error));
-  if (error != cudaSuccess) return 0;
+  if (error != cudaSuccess) {
+    const cudaError_t freed = cudaFree(room), made = cudaMalloc(&room, 1);
+    printf("%s %s\n", cudaGetErrorName(freed), cudaGetErrorName(made));
+    return 0;
+  }
   for (void* each : {(void*)shapes, (void*)room, (void*)total, cube.ptr}) CHECK(cudaFree(each));
 }

@@ -254,6 +254,7 @@ namespace {
 Error allocate_memory(void** pointer, size_t bytes, MemoryKind kind, bool stream_ordered, Line line) {
   if (pointer == nullptr) return set_error(Error::invalid_value);
   *pointer = nullptr;
+  if (const Error error = device_error(); error != Error::success) return error;
   if (bytes == 0) return Error::success;
   const std::lock_guard<std::mutex> alone(memory().lock);
   char* const made = memory().arena.take(bytes);
@@ -296,7 +297,7 @@ Error free_memory(Allocation& allocation, Line line) {
   mprotect(pointer, whole_pages(allocation.bytes), PROT_NONE);
   allocation.live = false;
   allocation.freed = line;
-  return Error::success;
+  return device_error();
 }
 
 }  // namespace
