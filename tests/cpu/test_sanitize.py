@@ -123,7 +123,7 @@ MISTAKES = (
     Mistake("wait", prints="5\n"),
     Mistake("host pointer", ("out-of-bounds", "", ()), "x, which points to memory of the host"),
     Mistake("null pointer", ("out-of-bounds", "", ()), "a null pointer"),
-    Mistake("use after free", ("out-of-bounds", "", ()), f"{X}43 and freed at mistakes.cu:"),
+    Mistake("use after free", ("out-of-bounds", "", ()), f"{X}44 and freed at mistakes.cu:"),
     Mistake("pointer in memory", ("out-of-bounds", "y", (64,)), "y, 256 bytes of the device"),
     Mistake("host reads", problem=f"the program's host code reads byte 12 of {X}"),
     Mistake("host writes", problem="the program's host code writes byte 20 of y"),
@@ -169,6 +169,13 @@ def test_a_failed_assertion_is_an_error_that_stays(capfd: pytest.CaptureFixture[
     (problem,) = report.problems
     assert "a failed assertion, cube[memory.pitch * (memory.ysize * 2 + 3) + 31] == value" in problem
     assert capfd.readouterr().out.endswith("5 cudaErrorAssert\ncudaErrorAssert cudaErrorAssert\n")
+
+
+def test_an_assertion_of_the_host_ends_the_program_and_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    (problem,) = sanitize(PROGRAMS / "mistakes.cu", ["assertion"]).problems
+    assert "ended by the signal SIGABRT" in problem
+    told = capfd.readouterr().err
+    assert 'mistake == "none"' in told and "mistakes.cu:" in told and "main(int, char**)" in told
 
 
 def test_after_a_mistake_the_program_can_go_on(capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
 
+#include <cassert>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -110,6 +111,8 @@ int main(int argc, char** argv) {
     *nowhere = 1;
   } else if (mistake == "abort") {
     std::abort();
+  } else if (mistake == "assertion") {
+    assert(mistake == "none");
   } else if (mistake == "hang") {
     for (volatile int i = 0;; i = i + 1) {
     }
