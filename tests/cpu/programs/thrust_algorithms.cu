@@ -1,4 +1,4 @@
-// Thrust's algorithms on the device, each with its result.
+// Thrust's algorithms on the device, each with its result. Their headers include Thrust's <thrust/functional.h>.
 #include <thrust/adjacent_difference.h>
 #include <thrust/binary_search.h>
 #include <thrust/copy.h>
@@ -9,7 +9,6 @@
 #include <thrust/fill.h>
 #include <thrust/find.h>
 #include <thrust/for_each.h>
-#include <thrust/functional.h>
 #include <thrust/gather.h>
 #include <thrust/generate.h>
 #include <thrust/inner_product.h>

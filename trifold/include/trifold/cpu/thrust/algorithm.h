@@ -1,6 +1,7 @@
 // How Thrust's algorithms run: on the host as loops, on the device as kernels of one thread, or of one for each item.
 #pragma once
 
+#include <trifold/cpu/thrust/functional.h>
 #include <trifold/cpu/thrust/iterators.h>
 #include <trifold/cpu/thrust/scratch.h>
 
