@@ -49,6 +49,43 @@ __global__ void tiles(int* sums, int mistake) {
   }
 }
 
+// Values of up to 32 bytes, of which a warp's own functions exchange 8: each lane's are its rank, and more.
+struct Three {
+  float rank, next;
+  short square;
+};
+struct alignas(16) Most {
+  double rank;
+  int square;
+  uint4 next;
+};
+template <class T>
+__device__ void exchanged() {
+  const auto made = [](int rank) {
+    T value{};
+    value.rank = rank;
+    value.square = rank * rank;
+    return value;
+  };
+  const auto is = [](const T& value, int rank) { return value.rank == rank && value.square == rank * rank; };
+  const auto tile = cg::tiled_partition<8>(cg::this_thread_block());
+  const int rank = tile.thread_rank();
+  const T own = made(rank);
+  assert(is(tile.shfl(own, 5), 5) && is(tile.shfl_xor(own, 3), rank ^ 3));
+  assert(is(tile.shfl_up(own, 2), rank < 2 ? rank : rank - 2));
+  assert(is(tile.shfl_down(own, 2), rank < 6 ? rank + 2 : rank));
+  const auto most = [](const T& a, const T& b) { return a.rank < b.rank ? b : a; };
+  assert(is(cg::reduce(tile, own, most), 7) && is(cg::inclusive_scan(tile, own, most), rank));
+  if (rank % 2 == 1) {
+    const auto odd = cg::coalesced_threads();
+    assert(is(odd.shfl(own, 1), 3) && is(cg::reduce(odd, own, most), 7));
+  }
+}
+__global__ void large_values() {
+  exchanged<Three>();
+  exchanged<Most>();
+}
+
 // The second block adds when each thread of the first has counted down; a semaphore lets one thread add at a time.
 using Latch = cuda::latch<cuda::thread_scope_device>;
 using Semaphore = cuda::binary_semaphore<cuda::thread_scope_device>;
@@ -86,6 +123,7 @@ int main(int argc, char** argv) {
       if (x[0] != 5 + 2 * n) printf("%d: %d\n", n, x[0]);
     }
   }
+  large_values<<<1, 32>>>();
   Latch* latch;
   Semaphore* free;
   CHECK(cudaMallocManaged(&latch, sizeof(Latch)));

@@ -20,7 +20,7 @@ constexpr bool is_of_a_word = sizeof(T) == sizeof(Word<sizeof(T)>);
 
 template <class T>
 uint64_t to_bits(T value) {
-  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8, "a warp exchanges values of up to 8 bytes");
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8, "the value is of up to 8 bytes");
   if constexpr (is_of_a_word<T>) {
     return __builtin_bit_cast(Word<sizeof(T)>, value);
   } else {

@@ -5,12 +5,22 @@
 #include <trifold/cpu/wide_groups.h>
 #include <trifold/cuda.cuh>
 
+#include <type_traits>
+
 namespace cooperative_groups {
 
 namespace details {
 
 inline unsigned lanes_below() {
   return (1u << trifold::cpu::lane()) - 1;
+}
+
+// A value of the lane that the operation selects.
+template <class T>
+T exchanged(trifold::cpu::Wait operation, unsigned mask, const T& value, unsigned lane, int width, Line line) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 32,
+                "the threads of a group exchange values of up to 32 bytes");
+  return trifold::cpu::shuffle(operation, mask, value, lane, width, line);
 }
 
 // The common part of a tile and a coalesced group: they are the lanes of a mask, and a member's rank is its position
@@ -32,7 +42,7 @@ class Lanes {
   // none.
   template <class T>
   T shfl(T value, unsigned rank, Line line = {}) const {
-    return __shfl_sync(mask_, value, static_cast<int>(lane_of(rank % size())), 32, line);
+    return exchanged(trifold::cpu::Wait::shuffle, mask_, value, lane_of(rank % size()), 32, line);
   }
   template <class T>
   T shfl_up(T value, unsigned delta, Line line = {}) const {
@@ -118,19 +128,19 @@ class thread_block_tile : public details::Lanes {
 
   template <class T>
   T shfl(T value, int rank, Line line = {}) const {
-    return __shfl_sync(mask(), value, rank, Size, line);
+    return details::exchanged(trifold::cpu::Wait::shuffle, mask(), value, static_cast<unsigned>(rank), Size, line);
   }
   template <class T>
   T shfl_up(T value, unsigned delta, Line line = {}) const {
-    return __shfl_up_sync(mask(), value, delta, Size, line);
+    return details::exchanged(trifold::cpu::Wait::shuffle_up, mask(), value, delta, Size, line);
   }
   template <class T>
   T shfl_down(T value, unsigned delta, Line line = {}) const {
-    return __shfl_down_sync(mask(), value, delta, Size, line);
+    return details::exchanged(trifold::cpu::Wait::shuffle_down, mask(), value, delta, Size, line);
   }
   template <class T>
   T shfl_xor(T value, unsigned bits, Line line = {}) const {
-    return __shfl_xor_sync(mask(), value, static_cast<int>(bits), Size, line);
+    return details::exchanged(trifold::cpu::Wait::shuffle_xor, mask(), value, bits, Size, line);
   }
 };
 

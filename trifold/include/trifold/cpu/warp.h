@@ -5,13 +5,40 @@
 #include <trifold/cpu/bits.h>
 #include <trifold/cpu/numbers.h>
 
+#include <cstring>
+#include <type_traits>
+
 namespace trifold::cpu {
 
+// Values of any size: larger ones are exchanged in words.
 template <class T>
-T shuffle(Wait operation, unsigned mask, T value, unsigned lane, int width, Line line) {
+T shuffle(Wait operation, unsigned mask, const T& value, unsigned lane, int width, Line line) {
   // Operand c of PTX's shfl.sync: which lanes form a segment, and where it ends.
   const unsigned clamp = (32u - static_cast<unsigned>(width)) << 8 | (operation == Wait::shuffle_up ? 0u : 0x1fu);
-  return from_bits<T>(meet_warp(operation, mask, false, to_bits(value), lane, clamp, line).value);
+  const auto exchanged = [&](uint64_t word) __attribute__((always_inline)) {
+    return meet_warp(operation, mask, false, word, lane, clamp, line).value;
+  };
+  if constexpr (std::is_trivially_copyable_v<T> && sizeof(T) <= 8) {
+    return from_bits<T>(exchanged(to_bits(value)));
+  } else {
+    uint64_t words[(sizeof(T) + 7) / 8] = {};
+    std::memcpy(words, &value, sizeof(T));
+    for (uint64_t& word : words) word = exchanged(word);
+    union Result {
+      Result() {}
+      ~Result() {}
+      unsigned char bytes[sizeof(T)];
+      T value;
+    } result;
+    std::memcpy(result.bytes, words, sizeof(T));
+    return result.value;
+  }
+}
+// Of the functions named __shfl_…sync.
+template <class T>
+T shuffle_word(Wait operation, unsigned mask, const T& value, unsigned lane, int width, Line line) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8, "a warp exchanges values of up to 8 bytes");
+  return shuffle(operation, mask, value, lane, width, line);
 }
 
 template <class T, class... Types>
@@ -38,19 +65,19 @@ inline void __syncwarp(unsigned mask = 0xffffffffu, trifold::cpu::Line line = {}
 
 template <class T>
 T __shfl_sync(unsigned mask, T value, int lane, int width = 32, trifold::cpu::Line line = {}) {
-  return trifold::cpu::shuffle(trifold::cpu::Wait::shuffle, mask, value, static_cast<unsigned>(lane), width, line);
+  return trifold::cpu::shuffle_word(trifold::cpu::Wait::shuffle, mask, value, static_cast<unsigned>(lane), width, line);
 }
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, trifold::cpu::Line line = {}) {
-  return trifold::cpu::shuffle(trifold::cpu::Wait::shuffle_up, mask, value, delta, width, line);
+  return trifold::cpu::shuffle_word(trifold::cpu::Wait::shuffle_up, mask, value, delta, width, line);
 }
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, trifold::cpu::Line line = {}) {
-  return trifold::cpu::shuffle(trifold::cpu::Wait::shuffle_down, mask, value, delta, width, line);
+  return trifold::cpu::shuffle_word(trifold::cpu::Wait::shuffle_down, mask, value, delta, width, line);
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, trifold::cpu::Line line = {}) {
-  return trifold::cpu::shuffle(trifold::cpu::Wait::shuffle_xor, mask, value, static_cast<unsigned>(bits), width, line);
+  return trifold::cpu::shuffle_word(trifold::cpu::Wait::shuffle_xor, mask, value, static_cast<unsigned>(bits), width, line);
 }
 
 inline int __all_sync(unsigned mask, int predicate, trifold::cpu::Line line = {}) {

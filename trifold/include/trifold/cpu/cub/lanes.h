@@ -4,8 +4,6 @@
 
 #include <trifold/cpu/cub/types.h>
 
-#include <cstring>
-
 namespace cub {
 namespace details {
 
@@ -16,17 +14,7 @@ constexpr bool is_power_of_two(int n) {
 // The value of the lane with this number in the warp; all lanes of the mask call it.
 template <class T>
 T of_lane(unsigned mask, const T& value, unsigned source, Line line) {
-  using trifold::cpu::Wait;
-  if constexpr (std::is_trivially_copyable_v<T> && sizeof(T) <= 8) {
-    return trifold::cpu::shuffle(Wait::shuffle, mask, value, source, 32, line);
-  } else {
-    uint64_t words[(sizeof(T) + 7) / 8] = {};
-    std::memcpy(words, &value, sizeof(T));
-    for (uint64_t& word : words) word = trifold::cpu::shuffle(Wait::shuffle, mask, word, source, 32, line);
-    Uninitialized<T> result;
-    std::memcpy(&result, words, sizeof(T));
-    return result.Alias();
-  }
+  return trifold::cpu::shuffle(trifold::cpu::Wait::shuffle, mask, value, source, 32, line);
 }
 
 // The running thread in its logical warp of so many lanes, a power of two: shuffles exchange the values.
