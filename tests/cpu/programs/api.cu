@@ -71,6 +71,14 @@ void device() {
   EXPECT(cudaGetDeviceProperties(&properties, 0) == cudaSuccess && properties.major == 9);
   EXPECT(cudaSetDevice(1) == cudaErrorInvalidDevice && cudaGetLastError() == cudaErrorInvalidDevice);
   EXPECT(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 0) == cudaSuccess && value == 132);
+  EXPECT(cudaDeviceGetAttribute(&value, cudaDevAttrMemoryPoolsSupported, 0) == cudaSuccess && value == 1);
+  EXPECT(cudaDeviceGetAttribute(&value, cudaDevAttrPageableMemoryAccess, 0) == cudaSuccess && value == 0);
+  EXPECT(cudaDeviceGetAttribute(&value, cudaDevAttrGpuOverlap, 0) == cudaSuccess && value == 1);
+  EXPECT(cudaDeviceGetAttribute(&value, cudaDevAttrMaxPitch, 0) == cudaSuccess && value == properties.memPitch);
+  EXPECT(properties.memoryPoolsSupported && properties.streamPrioritiesSupported && !properties.pageableMemoryAccess);
+  EXPECT(properties.concurrentKernels && properties.asyncEngineCount > 0 && properties.uuid.bytes[0] != 0);
+  EXPECT(properties.persistingL2CacheMaxSize == 0 && properties.maxTexture2D[1] == 65536);
+  EXPECT(cudaSetDeviceFlags(cudaDeviceBlockingSync | cudaDeviceMapHost | cudaDeviceLmemResizeToMax) == cudaSuccess);
   EXPECT(cudaFuncSetAttribute(fill, cudaFuncAttributeMaxDynamicSharedMemorySize, 100000) == cudaSuccess);
   EXPECT(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, fill, 256, 0) == cudaSuccess && blocks == 8);
   EXPECT(cudaOccupancyMaxPotentialBlockSize(&grid, &block, fill) == cudaSuccess && block == 1024 && grid == 264);

@@ -155,7 +155,12 @@ inline constexpr unsigned cudaDeviceScheduleAuto = 0;
 inline constexpr unsigned cudaDeviceScheduleSpin = 1;
 inline constexpr unsigned cudaDeviceScheduleYield = 2;
 inline constexpr unsigned cudaDeviceScheduleBlockingSync = 4;
+inline constexpr unsigned cudaDeviceBlockingSync = 4;
+inline constexpr unsigned cudaDeviceScheduleMask = 7;
 inline constexpr unsigned cudaDeviceMapHost = 8;
+inline constexpr unsigned cudaDeviceLmemResizeToMax = 16;
+inline constexpr unsigned cudaDeviceSyncMemops = 128;
+inline constexpr unsigned cudaDeviceMask = 255;
 inline constexpr int cudaCpuDeviceId = -1;
 inline constexpr int cudaInvalidDeviceId = -2;
 
@@ -206,10 +211,17 @@ struct CUevent_st {
 };
 using cudaEvent_t = CUevent_st*;
 
+struct CUuuid_st {
+  char bytes[16];
+};
+using CUuuid = CUuuid_st;
+using cudaUUID_t = CUuuid_st;
+
 // Default values are the same for all devices here (CUDA C++ Programming Guide, "Technical Specifications per Compute
 // Capability"), or an H200's.
 struct cudaDeviceProp {
   char name[256] = "trifold's CPU build";
+  cudaUUID_t uuid = {"trifold's CPU 0"};
   size_t totalGlobalMem = 0;
   size_t sharedMemPerBlock = 48 << 10;
   int regsPerBlock = 65536;
@@ -220,7 +232,9 @@ struct cudaDeviceProp {
   int deviceOverlap = 1;
   int kernelExecTimeoutEnabled = 0;
   int computeMode = 0;
-  size_t textureAlignment = 512;
+  size_t textureAlignment = 512, texturePitchAlignment = 32, surfaceAlignment = 512;
+  int maxTexture1D = 131072, maxTexture2D[2] = {131072, 65536}, maxTexture3D[3] = {16384, 16384, 16384};
+  int maxTexture1DLayered[2] = {32768, 2048}, maxTexture2DLayered[3] = {32768, 32768, 2048};
   size_t memPitch = 2147483647;
   int maxThreadsPerBlock = 1024;
   int maxThreadsDim[3] = {1024, 1024, 64};
@@ -236,9 +250,20 @@ struct cudaDeviceProp {
   int unifiedAddressing = 1;
   int memoryBusWidth = 6144;
   int l2CacheSize = 60 << 20;
+  int persistingL2CacheMaxSize = 0, accessPolicyMaxWindowSize = 0;  // hints for caches have no effect
   int maxThreadsPerMultiProcessor = 0;
   size_t sharedMemPerMultiprocessor = 0;
   int regsPerMultiprocessor = 65536;
+  int globalL1CacheSupported = 1, localL1CacheSupported = 1;
+  int streamPrioritiesSupported = 1;
+  int tccDriver = 0;
+  int isMultiGpuBoard = 0, multiGpuBoardGroupID = 0;
+  int hostNativeAtomicSupported = 0;
+  int pageableMemoryAccess = 0, pageableMemoryAccessUsesHostPageTables = 0;  // it is a mistake, which is reported
+  int directManagedMemAccessFromHost = 0;
+  int computePreemptionSupported = 1;
+  int memoryPoolsSupported = 1;  // cudaMallocAsync
+  int ipcEventSupported = 0, sparseCudaArraySupported = 0;
   int managedMemory = 1;
   int concurrentManagedAccess = 1;
   int cooperativeLaunch = 1;
@@ -259,28 +284,57 @@ enum cudaDeviceAttr {
   cudaDevAttrMaxSharedMemoryPerBlock = 8,
   cudaDevAttrTotalConstantMemory = 9,
   cudaDevAttrWarpSize = 10,
+  cudaDevAttrMaxPitch = 11,
   cudaDevAttrMaxRegistersPerBlock = 12,
   cudaDevAttrClockRate = 13,
+  cudaDevAttrTextureAlignment = 14,
+  cudaDevAttrGpuOverlap = 15,
   cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrKernelExecTimeout = 17,
   cudaDevAttrIntegrated = 18,
+  cudaDevAttrCanMapHostMemory = 19,
   cudaDevAttrComputeMode = 20,
+  cudaDevAttrSurfaceAlignment = 30,
   cudaDevAttrConcurrentKernels = 31,
+  cudaDevAttrEccEnabled = 32,
+  cudaDevAttrPciBusId = 33,
+  cudaDevAttrPciDeviceId = 34,
+  cudaDevAttrTccDriver = 35,
   cudaDevAttrMemoryClockRate = 36,
   cudaDevAttrGlobalMemoryBusWidth = 37,
   cudaDevAttrL2CacheSize = 38,
   cudaDevAttrMaxThreadsPerMultiProcessor = 39,
+  cudaDevAttrAsyncEngineCount = 40,
   cudaDevAttrUnifiedAddressing = 41,
+  cudaDevAttrPciDomainId = 50,
+  cudaDevAttrTexturePitchAlignment = 51,
   cudaDevAttrComputeCapabilityMajor = 75,
   cudaDevAttrComputeCapabilityMinor = 76,
+  cudaDevAttrStreamPrioritiesSupported = 78,
+  cudaDevAttrGlobalL1CacheSupported = 79,
+  cudaDevAttrLocalL1CacheSupported = 80,
   cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81,
   cudaDevAttrMaxRegistersPerMultiprocessor = 82,
   cudaDevAttrManagedMemory = 83,
+  cudaDevAttrIsMultiGpuBoard = 84,
+  cudaDevAttrMultiGpuBoardGroupID = 85,
+  cudaDevAttrHostNativeAtomicSupported = 86,
+  cudaDevAttrSingleToDoublePrecisionPerfRatio = 87,
+  cudaDevAttrPageableMemoryAccess = 88,
   cudaDevAttrConcurrentManagedAccess = 89,
+  cudaDevAttrComputePreemptionSupported = 90,
   cudaDevAttrCooperativeLaunch = 95,
   cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+  cudaDevAttrPageableMemoryAccessUsesHostPageTables = 100,
+  cudaDevAttrDirectManagedMemAccessFromHost = 101,
   cudaDevAttrMaxBlocksPerMultiprocessor = 106,
+  cudaDevAttrMaxPersistingL2CacheSize = 108,
+  cudaDevAttrMaxAccessPolicyWindowSize = 109,
+  cudaDevAttrReservedSharedMemoryPerBlock = 111,
+  cudaDevAttrSparseCudaArraySupported = 112,
   cudaDevAttrMemoryPoolsSupported = 115,
   cudaDevAttrClusterLaunch = 120,
+  cudaDevAttrIpcEventSupport = 125,
 };
 
 enum cudaComputeMode {
