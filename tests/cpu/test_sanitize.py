@@ -272,6 +272,22 @@ def test_what_cannot_be_built_ends_the_command_with_2(tmp_path: Path) -> None:
     assert "error: <cublas_v2.h> is not there on the CPU" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["cuda_fp8.h", "nv/target", "cuda_gl_interop.h", "nvJitLink.h", "cub/grid/none.cuh"])
+def test_a_header_that_the_cpu_lacks_is_said_to_be_not_there(name: str, tmp_path: Path) -> None:
+    program = tmp_path / "program.cu"
+    program.write_text(f"#include <{name}>\nint main() {{}}\n")
+    with pytest.raises(BuildError, match=f"program.cu:1:.*<{name}> is not there on the CPU"):
+        sanitize(program)
+
+
+def test_headers_of_types_are_there(tmp_path: Path) -> None:
+    names = ("driver_types", "builtin_types", "library_types", "host_defines", "texture_types", "device_types")
+    text = "".join(f"#include <{name}.h>\n" for name in names)
+    program = tmp_path / "program.cu"
+    program.write_text(f"{text}static_assert(CUDA_R_16BF == 14 && cudaErrorAssert == 710);\nint main() {{}}\n")
+    assert sanitize(program).told == []
+
+
 def test_a_program_needs_a_file_and_a_main(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="there is no file"):
         sanitize(tmp_path / "nothing.cu")

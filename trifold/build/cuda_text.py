@@ -34,8 +34,9 @@ from trifold.build.sources import INCLUDE_ROOT
 # Headers whose CPU part is in runtime_api.h, which is included before every program.
 _KNOWN_HEADER = re.compile(
     r"(cuda|cuda_runtime|cuda_runtime_api|device_launch_parameters|device_functions|device_atomic_functions|"
-    r"driver_types|vector_types|vector_functions|math_constants|sm_\d\d_\w+|cuda_fp16|cuda_bf16|cooperative_groups|"
-    r"crt/.+)(\.h|\.hpp|\.cuh)"
+    r"vector_types|vector_functions|math_constants|sm_\d\d_\w+|cuda_fp16|cuda_bf16|cooperative_groups|"
+    r"device_types|driver_functions|host_defines|host_config|channel_descriptor|(texture|surface)_types|"
+    r"(texture|surface)_indirect_functions|(math|common|device_double)_functions|cuda_stdint|crt/.+)(\.h|\.hpp|\.cuh)"
 )
 # Folders of CUDA's headers of which trifold replaces some: those that exist here.
 _CPU_HEADERS = "cuda_for_cpu"
