@@ -57,6 +57,15 @@ def test_a_right_program_is_clean(
     assert capfd.readouterr().out == prints
 
 
+@pytest.mark.parametrize("way", range(6))
+def test_what_is_read_as_an_argument_by_value_is_checked(way: int) -> None:
+    program = PROGRAMS / "by_value.cu"
+    (finding,) = sanitize(program, [str(way)]).findings
+    assert finding.kind in ("race", "uninitialised read")
+    lines = [program.read_text().splitlines()[access.line - 1] for access in finding.accesses]
+    assert any(f"if (way == {way}) x =" in line for line in lines)
+
+
 def test_clusters_and_cooperative_launches(capfd: pytest.CaptureFixture[str]) -> None:
     report = sanitize(PROGRAMS / "clusters.cu", schedules=2)
     assert (report.findings, report.exit_status) == ([], 1)
