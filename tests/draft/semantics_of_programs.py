@@ -25,6 +25,18 @@ def a_variable_changes_its_type(x, y, out):
 
 
 @cuda.jit
+def comments_that_end_in_backslashes(x, y, out):
+    """Takes A \\ b \\"""
+    i = cuda.grid(1)
+    total = x[i]
+    if total > 0:  # as in A \ b \
+        total += 1
+    # a corner /\
+    total *= 2
+    out[i] = total
+
+
+@cuda.jit
 def counts_then_adds(x, y, out):
     i = cuda.grid(1)
     total = 0
@@ -437,6 +449,7 @@ _OF_FLOATS = (
     loop_variable_after_a_break,
     one_name_for_several_types,
     a_variable_changes_its_type,
+    comments_that_end_in_backslashes,
     counts_then_adds,
     loop_variable_lives_on,
     loop_variable_is_changed,

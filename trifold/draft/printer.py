@@ -82,6 +82,12 @@ def _operand(node: cpp.Expr, op: str, least: int) -> str:
     return _within(node, least)
 
 
+def _comment(text: str) -> str:
+    """A comment. A backslash at its end, or the trigraph for it, would make the next line a part of it."""
+    line = f"// {text}".rstrip()
+    return f"{line}." if line.endswith(("\\", "??/")) else line
+
+
 class Printer:
     def __init__(self, line_directives: bool) -> None:
         self.lines: list[str] = []
@@ -89,7 +95,7 @@ class Printer:
         self.path = ""
 
     def file(self, file: cpp.File) -> str:
-        self.lines += [f"// {line}".rstrip() for line in file.comment]
+        self.lines += [_comment(line) for line in file.comment]
         self.lines += ["#pragma once", ""] if file.once else [""]
         self.lines += [f"#include {name}" if name else "" for name in file.includes]
         before: object = None
@@ -120,11 +126,11 @@ class Printer:
         return "\n".join(self.lines).strip() + "\n"
 
     def _put(self, text: str, remark: str = "") -> None:
-        self.lines.append(f"{text}  // {remark}" if remark else text)
+        self.lines.append(f"{text}  {_comment(remark)}" if remark else text)
 
     def function(self, function: cpp.Function) -> None:
         self.path = function.path
-        self.lines += [f"// {line}".rstrip() for line in function.comment]
+        self.lines += [_comment(line) for line in function.comment]
         self.lines += [f"template <{function.template}>"] if function.template else []
         parameters = ", ".join(f"{each.type} {each.name}" for each in function.parameters)
         self._put(f"{function.qualifiers} {function.result} {function.name}({parameters}) {{")
@@ -140,7 +146,7 @@ class Printer:
             self.lines.append(f'#line {node.line} "{self.path}"')
         match node:
             case cpp.Remark(text=text):
-                self.lines.append(f"// {text}")
+                self.lines.append(_comment(text))
             case cpp.Blank():
                 self.lines.append("")
             case cpp.If(test=test, body=body, otherwise=otherwise):
