@@ -22,6 +22,24 @@ def negative_index(x):
     x[0] = held[-1]  # refused: counts from the end, which dynamic shared memory
 
 
+@cuda.jit(device=True)
+def count_up(x):
+    x[0] += 1
+    return x[0]
+
+
+@cuda.jit
+def order_in_the_condition_of_a_loop(x):
+    while count_up(x) < x[1]:  # refused: or changes in memory; assign it to a variable before
+        x[2] += 1
+
+
+@cuda.jit
+def order_where_it_may_not_be_computed(x):
+    if x[1] > 0 and count_up(x) > x[2]:  # refused: computed before or after
+        x[1] = 0
+
+
 @cuda.jit
 def list_in_a_kernel(x):
     values = [1, 2, 3]  # refused: a list
@@ -276,6 +294,8 @@ _ARRAY, _BYTES, _COMPLEX = float32[::1], uint8[::1], complex64[::1]
 #: Each kernel, and its argument types.
 KERNELS = {
     "negative_index": [_ARRAY],
+    "order_in_the_condition_of_a_loop": [_ARRAY],
+    "order_where_it_may_not_be_computed": [_ARRAY],
     "list_in_a_kernel": [_ARRAY],
     "raises": [_ARRAY],
     "asserts": [_ARRAY],

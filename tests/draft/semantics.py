@@ -5,12 +5,24 @@ from typing import Any
 
 import numpy as np
 
-from tests.draft import semantics_of_arrays, semantics_of_numbers, semantics_of_programs, semantics_of_tuples
+from tests.draft import (
+    semantics_of_arrays,
+    semantics_of_numbers,
+    semantics_of_order,
+    semantics_of_programs,
+    semantics_of_tuples,
+)
 
 #: Each kernel by its name, and the types of x and y.
 KERNELS: dict[str, tuple[Any, tuple[type, type]]] = {
     kernel.__name__: (kernel, kinds)
-    for subject in (semantics_of_arrays, semantics_of_numbers, semantics_of_programs, semantics_of_tuples)
+    for subject in (
+        semantics_of_arrays,
+        semantics_of_numbers,
+        semantics_of_order,
+        semantics_of_programs,
+        semantics_of_tuples,
+    )
     for kernel, kinds in subject.KERNELS.items()
 }
 

@@ -70,6 +70,7 @@ class Expressions(Calls):
         self.arrays: dict[t.Version, Array] = {}
         self.records: dict[t.Version, cpp.Expr] = {}
         self.parts: dict[t.Version, list[cpp.Expr]] = {}  # of a tuple whose elements are separate variables
+        self.held: dict[t.Expr | t.Stmt, cpp.Expr] = {}  # what was computed before the statement
 
     def each(self, kind: types.Type) -> Type:
         return (kind,) * self.instances
@@ -77,6 +78,8 @@ class Expressions(Calls):
     # --------------------------------------------------------------------------------------------- values
 
     def value(self, expression: t.Expr) -> cpp.Expr:
+        if expression in self.held:
+            return self.held[expression]
         interval = expression.interval
         match expression:
             case t.Constant():
@@ -119,7 +122,7 @@ class Expressions(Calls):
         return cpp.Cast(self.numbers.name(own), name, held=True, type=own, interval=interval)
 
     def condition(self, expression: t.Expr) -> cpp.Expr:
-        if isinstance(expression, t.Logical):
+        if isinstance(expression, t.Logical) and expression not in self.held:
             return self._conditions(expression)
         if isinstance(expression, t.Unary) and expression.operator is operator.not_:
             inner = self.condition(expression.operand)

@@ -115,9 +115,11 @@ class Parts(Tuples):
 
     def _update(self, statement: t.Store, target: cpp.Expr, old: cpp.Expr) -> cpp.Assign:
         """``x[i] op= y``; with the operator ``=``, the value is still in the type in which it is computed."""
+        old = self.write.held.get(statement, old)
         value = self.write.operation(statement.operator, old, statement.value, statement.signature, None)
         made = assignment(target, value)
-        if made.operator == "=" and not all(map(is_pure, (statement.base, *statement.indices))):
+        held = statement in self.write.held
+        if made.operator == "=" and not held and not all(map(is_pure, (statement.base, *statement.indices))):
             raise DraftError(statement.place, "which element this is would be computed twice", "assign it before")
         return made
 

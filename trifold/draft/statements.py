@@ -15,8 +15,9 @@ from trifold.draft.compound import assignment
 from trifold.draft.cpp import fits
 from trifold.draft.expressions import Expressions, is_tuple
 from trifold.draft.operations import array_arguments, shape_of
+from trifold.draft.order import Order
 from trifold.draft.parts import Parts, stored_types
-from trifold.draft.records import is_record
+from trifold.draft.records import is_record, member_type
 from trifold.draft.refusal import DraftError
 from trifold.draft.remarks import Remarks
 from trifold.draft.tree import Type
@@ -55,7 +56,8 @@ class Statements(Parts):
         for statement in statements:
             before, remark = self.remarks.of(statement, first=not written)
             try:
-                own = [*self._declarations(statement), *self._statement(statement)]
+                declared = self._declarations(statement)
+                own = [*declared, *self._computed_before(statement), *self._statement(statement)]
             except UnnamedType as error:
                 raise DraftError(statement.place, str(error)) from None
             for each in own:
@@ -65,6 +67,42 @@ class Statements(Parts):
                 own[-1 if isinstance(own[-1], (cpp.For, cpp.ForEach, cpp.While, cpp.If)) else 0].remark = remark
             written += [*before, *own]
         return written
+
+    def _computed_before(self, statement: t.Stmt) -> list[cpp.Stmt]:
+        """Parts of a statement that C++ might compute in another order than Python, as variables."""
+        order = Order(statement)
+        found: list[cpp.Stmt] = []
+        for number, each in enumerate(order.before):
+            if number == order.old:
+                found.append(self._old_value(statement))
+            found.append(self._hold(each, each, self.write.value(each)))
+        return [*found, self._old_value(statement)] if order.old == len(order.before) else found
+
+    def _old_value(self, statement: t.Stmt) -> cpp.Stmt:
+        """A variable for the element that ``x[i] += v`` changes."""
+        assert isinstance(statement, t.Store)
+        base, indices, member = statement.base, statement.indices, statement.member
+        if member is not None:
+            kind = tuple(member_type(each, member, statement.place) for each in base.type or ())
+            return self._hold(statement, base, self.write.member(base, member, kind, None))
+        kind = tuple(each.dtype for each in base.type or () if isinstance(each, types.Array))
+        element, array = self.write.element(base, indices, "read")
+        return self._hold(
+            statement, t.Item(statement.place, base, indices), self.write.loaded(array, element, kind, None)
+        )
+
+    def _hold(self, key: t.Expr | t.Stmt, expression: t.Expr, value: cpp.Expr) -> cpp.Stmt:
+        """The declaration of a variable that is used in place of an expression, or of a statement's old value."""
+        wanted = "value"
+        match expression:
+            case t.Call(callees=t.Function(name=name)):
+                wanted = f"{name}_result"
+            case t.Item(base=t.Read(version=version)):
+                wanted = f"old_{version.name}"
+        own = self._name(wanted)
+        self.write.held[key] = cpp.Name(own, type=value.type, interval=value.interval)
+        kind = "auto" if value.type is None or is_tuple(value.type) else self.numbers.name(value.type)
+        return cpp.Declare(f"const {kind}", [own], value)
 
     def _name(self, wanted: str) -> str:
         name, number = wanted, 2
