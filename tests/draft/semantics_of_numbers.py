@@ -108,6 +108,20 @@ def mathematics(x, y, out):
 
 
 @cuda.jit
+def least_of_nan(x, y, out):
+    i = cuda.grid(1)
+    v = float32(math.inf) if i % 3 else x[i]
+    v -= v if i % 2 else float32(0)  # a nan, or 0
+    w = float64(y[i]) if i % 5 else math.nan
+    out[i] = min(v, float32(2)) + 10 * max(float32(-1), v) + 100 * min(max(v, 0.0), 1.0) + 1000 * min(w, v, 2.5)
+    out[i] += max(w, w - w, y[i]) if w > 0 else 0
+    if max(w, y[i]) != max(w, y[i]):
+        out[i] += 7
+    if max(y[i], w, 1.5) == 1.5:
+        out[i] -= 70
+
+
+@cuda.jit
 def of_nan(x, y, out):
     i = cuda.grid(1)
     v = math.nan if i % 2 == 0 else math.inf
@@ -421,6 +435,7 @@ _OF_FLOATS = (
     magnitudes,
     mathematics,
     of_nan,
+    least_of_nan,
     chained_comparisons,
     in_place,
     floats_in_place,

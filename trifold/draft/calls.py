@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from numba import cuda, types
 
-from trifold.draft import cpp
+from trifold.draft import cpp, oracle
 from trifold.draft import tree as t
 from trifold.draft.cpp import fits, limits
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Type
 from trifold.draft.views import Views
 
+_OF_MINIMUM = frozenset({types.float32, types.float64})  # for which a GPU has an instruction
 _OF_MASKS = (cuda.match_any_sync, cuda.match_all_sync)
 
 
@@ -154,25 +155,39 @@ class Calls(Views):
         return self.numbers.convert(nearest, call.type)
 
     def least(self, name: str, call: t.Call) -> cpp.Expr:
-        """Python's min and max, in which a nan compares as neither less nor greater."""
+        """Python's min and max, from the left. Numba computes them of two floats by the GPU's instruction, which leaves
+        out a nan; of others by a comparison, in which a nan is neither less nor greater."""
         result = call.type
         assert result is not None
         values = [self.value(argument) for argument in call.arguments]
-        if all(isinstance(each, types.Integer) for each in result):
-            narrow = all(fits(value.interval, types.int32) for value in values)
-            kind = self.each(types.int32) if narrow else result
-            function = name
-        else:
-            kind, function = result, f"trifold::python_{name}"
+        integer = all(isinstance(each, types.Integer) for each in result)
+        narrow = integer and all(fits(value.interval, types.int32) for value in values)
+        kind = self.each(types.int32) if narrow else result
+        own = call.arguments[0].type or result
         joined = self.numbers.convert(values[0], kind)
         choose = min if name == "min" else max
-        for value in values[1:]:
+        for argument, value in zip(call.arguments[1:], values[1:], strict=True):
+            other = argument.type or result
             intervals = [each.interval for each in (joined, value)]
             interval = None
             if all(each is not None for each in intervals):
                 interval = (choose(each[0] for each in intervals), choose(each[1] for each in intervals))  # type: ignore[index]
+            function = name if integer else self._function_of_least(name, own, other, call)
             joined = cpp.CallTo(function, (joined, self.numbers.convert(value, kind)), type=kind, interval=interval)
+            own = tuple(oracle.unify(*pair) or pair[0] for pair in zip(own, other, strict=True))
         return joined
+
+    def _function_of_least(self, name: str, left: Type, right: Type, call: t.Call) -> str:
+        by_instruction = {{a, b} <= _OF_MINIMUM for a, b in zip(left, right, strict=True)}
+        if by_instruction == {False}:
+            return f"trifold::python_{name}"
+        if by_instruction == {True}:
+            return f"trifold::numba_{name}" if self.module.simulated else f"f{name}"
+        raise DraftError(
+            call.place,
+            f"{name} is of two floats for some dtypes, which leaves out a nan, and not for others",
+            "convert the arguments to one dtype before",
+        )
 
     def _global_index(self, axis: str) -> cpp.Expr:
         int64, uint32 = self.each(types.int64), self.each(types.uint32)

@@ -21,8 +21,8 @@ from trifold.draft.type_names import TypeNames
 
 # Functions of <trifold/python_numbers.cuh>.
 _NUMBERS = (
-    r"trifold::(Array|floor_|power|python_|numpy_|in_range|slice_|atomic_|lane_id|lanes_below|number_t|degrees|radians|"
-    r"eq_sync|match_all_sync)"
+    r"trifold::(Array|floor_|power|python_|numpy_|numba_|in_range|slice_|atomic_|lane_id|lanes_below|number_t|degrees|"
+    r"radians|eq_sync|match_all_sync)"
 )
 
 

@@ -44,7 +44,7 @@ _KNOWN = re.compile(
 _OTHERS = re.compile(r"cooperative_groups|volatile|asm|nanosleep|lane_id|lanes_below|eq_sync|match_\w+_sync|printf")
 # Functions of numbers only; and those that are as cheap to repeat as to store.
 _PURE = re.compile(
-    r"(?:std::)?[a-z]\w*|__\w+_rn|trifold::(?:floor_div|floor_mod|power|(?:python|numpy)_\w+|number_t|degrees|radians).*"
+    r"(?:std::)?[a-z]\w*|__\w+_rn|trifold::(?:floor_div|floor_mod|power|(?:python|numpy|numba)_\w+|number_t|degrees|radians).*"
 )
 _CHEAP = re.compile(r"min|max|abs|trifold::floor_(?:div|mod).*")
 _LOOPS = (cpp.For, cpp.ForEach, cpp.While)

@@ -50,8 +50,7 @@ __device__ __forceinline__ float scale_of(C largest) {
 template <class C>
 __device__ __forceinline__ int64_t quantized(C x, float scale) {
   if (!(static_cast<double>(fabs(scale)) < INFINITY)) return 0;
-  return static_cast<int64_t>(
-      rint(trifold::python_min(trifold::python_max(static_cast<double>(x / scale), -127.0), 127.0)));
+  return static_cast<int64_t>(rint(fmin(fmax(static_cast<double>(x / scale), -127.0), 127.0)));
 }
 
 template <class T>

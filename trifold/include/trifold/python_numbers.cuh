@@ -143,8 +143,7 @@ __host__ __device__ __forceinline__ T power(T x, Exponent exponent) {
   }
 }
 
-// min(a, b) and max(a, b) of floats with Python's comparison: a, unless b is less, or greater. fmin and fmax differ for
-// nan.
+// min(a, b) and max(a, b) with Python's comparison: a, unless b is less, or greater. fmin and fmax differ for nan.
 template <class T>
 __host__ __device__ __forceinline__ T python_min(T a, T b) {
   return b < a ? b : a;
@@ -152,6 +151,17 @@ __host__ __device__ __forceinline__ T python_min(T a, T b) {
 template <class T>
 __host__ __device__ __forceinline__ T python_max(T a, T b) {
   return b > a ? b : a;
+}
+
+// min(a, b) and max(a, b) of two floats as a GPU computes them: a nan is left out, and -0 is less than 0, which C++ leaves
+// open for fmin and fmax.
+template <class T>
+__host__ __device__ __forceinline__ T numba_min(T a, T b) {
+  return b < a || a != a || (a == b && signbit(b)) ? b : a;
+}
+template <class T>
+__host__ __device__ __forceinline__ T numba_max(T a, T b) {
+  return b > a || a != a || (a == b && signbit(a)) ? b : a;
 }
 
 // Whether range(…, stop, step) has an element i, for a step of any sign.
