@@ -74,6 +74,27 @@ def test_a_fake_is_what_the_results_are_made_of() -> None:
     assert "RuntimeError" not in text
 
 
+def test_a_parameter_named_op_is_not_taken_for_the_operators(tmp_path: Path) -> None:
+    drafted = of_text(
+        """
+def f(x: Tensor, op: str) -> Tensor:
+    y = torch.empty_like(x)
+    launch(None, 1, 1, x, output(y))
+    return y
+
+
+def f_backward(grad: Tensor, x: Tensor, op: str) -> Tensor:
+    grad_x = torch.empty_like(grad)
+    launch(None, 1, 1, grad, output(grad_x))
+    return grad_x
+""",
+        tmp_path,
+    )
+    assert "    result: Tensor = _operators.f(x, op)\n" in drafted.text
+    assert "    grad_x = _operators.f_backward(grad, x, op)\n" in drafted.text
+    assert drafted.text.endswith("op = wire(__name__, register)\n_operators = op\n")
+
+
 @pytest.mark.parametrize(
     ("op", "remark"),
     [

@@ -41,6 +41,7 @@ _SIMPLE = {
     torch.device: "Device",
 }
 _WIDTH = 110
+_SHADOWED = "_operators"  # of the ports' functions, where a parameter is named op
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ def draft_port(module: ModuleType, op: str) -> DraftedPort:
     without = gradient.without if isinstance(gradient, _Gradient) else ()
     if without:
         names.add_module("torch")
+    own = _operators(*launches)
     lines = [*(_defined(each, fakes[each.name]) for each in launches), stated]
     parts = [
         f'"""{op}: the operator."""',
@@ -86,7 +88,7 @@ def draft_port(module: ModuleType, op: str) -> DraftedPort:
         f"def register(op: Operators) -> None:\n{textwrap.indent(chr(10).join(lines), '    ')}",
         *(gradient.functions if isinstance(gradient, _Gradient) else ()),
         _called(module, forward, without),
-        "op = wire(__name__, register)\n",
+        "\n".join(["op = wire(__name__, register)", *([f"{own} = op"] if own != "op" else [])]),
     ]
     text = parts[0] + "\n\n" + "\n\n\n".join(part.strip("\n") for part in parts[1:]) + "\n"
     return DraftedPort(text, tuple(remarks))
@@ -414,7 +416,7 @@ def _written_gradient(
     lines = [
         f"def _backward(ctx, {', '.join(gradients)}):  # type: ignore[no-untyped-def]",
         *saved.unpacked(),
-        f"    {made} = op.{backward.name}({', '.join(backward.parameters)})",
+        f"    {made} = {_operators(forward, backward)}.{backward.name}({', '.join(backward.parameters)})",
         f"    return {returned}",
     ]
     without = [name for name, kind in forward.parameters.items() if kind.startswith("Tensor") and name not in wanted]
@@ -455,7 +457,7 @@ def _called(module: ModuleType, forward: _Launch, without: Sequence[str]) -> str
     said = inspect.getdoc(forward.function) or (inspect.getdoc(reference) if reference is not None else None)
     text = said or f"What ``reference`` of prototypes/{forward.name}.py computes."
     doc = textwrap.indent(f'"""{text}{chr(10) if chr(10) in text else ""}"""', "    ")
-    call = f"op.{forward.name}({', '.join(forward.parameters)})"
+    call = f"{_operators(forward)}.{forward.name}({', '.join(forward.parameters)})"
     count = len(_returned(module, forward))
     kind = "None" if not count else "Tensor" if count == 1 else f"tuple[{', '.join(['Tensor'] * count)}]"
     body = f"    {call}" if not count else f"    result: {kind} = {call}\n    return result"
@@ -470,6 +472,11 @@ def _called(module: ModuleType, forward: _Launch, without: Sequence[str]) -> str
         )
         body = "\n".join((*lines, body))
     return f"{_signature(forward.name, source, kind)}\n{doc}\n{body}"
+
+
+def _operators(*launches: _Launch) -> str:
+    """The name of the operators in a function that has these launch functions' parameters as variables."""
+    return _SHADOWED if any("op" in each.parameters for each in launches) else "op"
 
 
 def _signature(name: str, arguments: ast.arguments, returned: str) -> str:
