@@ -6,6 +6,9 @@ import numpy as np
 from numba import cuda, float32, float64, int32, int64, uint32
 
 FACTOR = 3
+INT_MAX = 2**31 - 1
+M_PI = 3.25
+UINT8_MAX = (1, 2, 4)
 SIGNED = -1
 SCALE = 0.5
 _TABLE = (2, 3, 5, 7)
@@ -34,6 +37,13 @@ def comments_that_end_in_backslashes(x, y, out):
     # a corner /\
     total *= 2
     out[i] = total
+
+
+@cuda.jit
+def names_of_macros(x, y, out):
+    i = cuda.grid(1)
+    NULL, errno = x[i], cuda.threadIdx.x
+    out[i] = INT_MAX - y[i] + NULL * M_PI + UINT8_MAX[errno % 3]
 
 
 @cuda.jit
@@ -450,6 +460,7 @@ _OF_FLOATS = (
     one_name_for_several_types,
     a_variable_changes_its_type,
     comments_that_end_in_backslashes,
+    names_of_macros,
     counts_then_adds,
     loop_variable_lives_on,
     loop_variable_is_changed,

@@ -61,6 +61,25 @@ def integers_only(x: Tensor) -> Tensor:
     return y
 """
 
+NAMED_T = """
+T = 8
+INT_MAX = 3
+
+@cuda.jit
+def first_kernel(x, y, n):
+    held = cuda.shared.array(T, x.dtype)
+    i = cuda.grid(1)
+    if i < n:
+        held[i % T] = x[i]
+        y[i] = held[i % T] + INT_MAX
+
+def named_t(x: Tensor) -> Tensor:
+    check_floating("named_t", x=x)
+    y = x.new_empty(x.numel())
+    launch(first_kernel, INT_MAX, x.reshape(-1), output(y), y.numel())
+    return y
+"""
+
 OF_TWO = """
 @cuda.jit
 def sum_kernel(x, index, factor, y, n):
@@ -401,6 +420,12 @@ DRAFTED = {
             "if (n == 0) return {n, limit};",
             "y[low * y_stride + i + high]",
         ],
+    ),
+    # Constants with names of the template's parameters, or of macros, are written as numbers.
+    "named_t": (
+        NAMED_T,
+        "",
+        ["template <class T>\n", "__shared__ C held[8];", "held[i % 8]", "+ 3", "trifold::extents(3)"],
     ),
     # A dtype that does not follow from another one's is a parameter of the template.
     "of_two": (

@@ -78,7 +78,7 @@ class Module:
         if (name, value) == ("THREADS_PER_BLOCK", THREADS_PER_BLOCK):
             return "trifold::threads_per_block"
         own = name.lstrip("_")
-        if "." in name or own in KEYWORDS:
+        if "." in name or own in KEYWORDS or own in self.numbers.names.order:
             return None
         if own in self.tables or self.constants.setdefault(own, (value, kind)) != (value, kind):
             return None
@@ -89,7 +89,7 @@ class Module:
         wanted = name.rpartition(".")[2].lstrip("_") or "table"
         own, number = wanted, 2
         made = cpp.TableDefinition(kind, own, shape, values)
-        while own in self.constants or self.tables.get(own, made) != made:
+        while own in KEYWORDS or own in self.constants or self.tables.get(own, made) != made:
             own, number = f"{wanted}{number}", number + 1
             made = cpp.TableDefinition(kind, own, shape, values)
         self.tables[own] = made

@@ -23,6 +23,7 @@ from trifold.draft.host_ranges import range_of_result
 from trifold.draft.refusal import DraftError
 from trifold.draft.reserved import FUNCTION_NAMES
 from trifold.draft.source import is_short_row
+from trifold.draft.variables import KEYWORDS
 
 
 class HostExpressions(Conditions):
@@ -90,7 +91,8 @@ class HostExpressions(Conditions):
         if (name, value) == ("THREADS_PER_BLOCK", v.THREADS_PER_BLOCK):
             return v.THREADS_PER_BLOCK
         kind = types.float64 if isinstance(value, float) else least_type(value, types.int64)
-        if own in self.tables or (own in self.taken and own not in self.constants) or own in FUNCTION_NAMES:
+        taken = own in self.tables or (own in self.taken and own not in self.constants)
+        if taken or own in KEYWORDS or own in FUNCTION_NAMES:
             return value
         if self.constants.setdefault(own, (value, kind)) != (value, kind):
             return value

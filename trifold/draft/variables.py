@@ -9,12 +9,14 @@ from numba import types
 
 from trifold.draft import tree as t
 from trifold.draft.cpp import fits, limits
+from trifold.draft.macros import MACROS
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Interval, Type
 
 Path = tuple[tuple[int, int], ...]  # from the function's body inwards: a list of statements, and an index in it
 
-KEYWORDS = frozenset(
+#: Words that nothing in C++ can be named.
+KEYWORDS = MACROS | frozenset(
     """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const constexpr
     continue co_await co_return co_yield decltype default delete do double dynamic_cast else enum explicit export
