@@ -41,6 +41,22 @@ def order_where_it_may_not_be_computed(x):
 
 
 @cuda.jit
+def part_of_a_tuple_by_variables(x, n):
+    x[0] = len(x.shape[n:])  # refused: a part of a tuple has constant bounds
+
+
+@cuda.jit
+def compares_tuples(x, n):
+    if (n, 1) < (1, n):  # refused: tuples are not compared; compare their elements one by one
+        x[0] = 1
+
+
+@cuda.jit
+def array_without_dimensions(x):
+    x[0] = x[()]  # refused: an array without dimensions is not translated; pass one of one element
+
+
+@cuda.jit
 def list_in_a_kernel(x):
     values = [1, 2, 3]  # refused: a list
     x[0] = values[0]
@@ -296,6 +312,9 @@ KERNELS = {
     "negative_index": [_ARRAY],
     "order_in_the_condition_of_a_loop": [_ARRAY],
     "order_where_it_may_not_be_computed": [_ARRAY],
+    "part_of_a_tuple_by_variables": [_ARRAY, int64],
+    "compares_tuples": [_ARRAY, int64],
+    "array_without_dimensions": [_ARRAY],
     "list_in_a_kernel": [_ARRAY],
     "raises": [_ARRAY],
     "asserts": [_ARRAY],

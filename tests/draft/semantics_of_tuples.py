@@ -30,6 +30,26 @@ Model = namedtuple("Model", ["scale", "shift", "sizes"])
 MODEL = Model(0.5, 3, (2, 4))
 
 
+@cuda.jit(device=True)
+def product_of(pair):
+    return pair[0] * pair[1]
+
+
+@cuda.jit
+def parts_of_tuples(x, y, out):
+    i = cuda.grid(1)
+    table = cuda.local.array((3, 5, 7), float32)
+    height, width = table.shape[:2]
+    values = (x[i], y[i], 2.5)[::2]
+    mixed = (y[i], x[i], 3)
+    first, second = mixed[:2]
+    rest = (1, 2, 3)[1:]
+    for each in rest:
+        out[i] += each
+    out[i] += height + 10 * width + values[0] + first * second + table.shape[1:][0] + table.shape[-1:][0]
+    out[i] += product_of(table.shape[1:]) + product_of(rest[-2:]) + len(table.shape[1:])
+
+
 @cuda.jit
 def enumerations(x, y, out):
     i = cuda.grid(1)
@@ -261,6 +281,7 @@ def pairs_of_several_types(x, y, out):
 
 
 _OF_FLOATS = (
+    parts_of_tuples,
     pairs_of_several_types,
     pairs_are_looped_over,
     named_tuples,

@@ -163,6 +163,11 @@ class Builder(Loops):
 
     def _indices(self, node: ast.expr) -> list[t.Expr]:
         elements = node.elts if isinstance(node, ast.Tuple) else [node]
+        if not elements:
+            place = self.source.place(node)
+            raise DraftError(
+                place, "an array without dimensions is not translated", "pass one of one element: x.reshape(1)"
+            )
         match elements:
             case [*others, ast.Constant(value=value)] if value is ...:  # whole dimensions, as if omitted
                 elements = others or [ast.copy_location(ast.Slice(), node)]

@@ -105,8 +105,8 @@ class Expressions(Calls):
                 return self._call(expression)
             case t.Item():
                 return self._item(expression)
-            case t.TupleOf():
-                return self._tuple_of(expression)
+            case t.TupleOf(elements=elements):
+                return self._tuple_of(expression, [self.value(each) for each in elements])
         raise DraftError(expression.place, f"a {type(expression).__name__.lower()} is not translated here")
 
     def _read(self, version: t.Version, interval: Interval | None) -> cpp.Expr:
@@ -316,6 +316,12 @@ class Expressions(Calls):
 
     def _item(self, expression: t.Item) -> cpp.Expr:
         base = expression.base
+        if is_tuple(base.type) and isinstance(expression.indices[0], t.Slice):
+            return self._tuple_of(expression, self.elements(expression))
+        if isinstance(base, t.Item) and is_tuple(base.type) and isinstance(base.indices[0], t.Slice):
+            (index,) = expression.indices
+            if isinstance(index, t.Constant):
+                return self.elements(base)[index.value]
         if isinstance(base, t.Attribute) and base.name == "shape":
             (index,) = expression.indices
             if not isinstance(index, t.Constant):
@@ -352,6 +358,8 @@ class Expressions(Calls):
             case t.Attribute(name="shape", base=base):
                 array = self.array(base)
                 return [array.describe(Extent.length, d) for d in range(array.dimensions)]
+            case t.Item(base=base, indices=[t.Slice(constant=slice() as part)]) if is_tuple(base.type):
+                return self.elements(base)[part]
             case t.Read(version=version) if version in self.parts:
                 return self.parts[version]
             case t.Read(version=version):
@@ -379,12 +387,12 @@ class Expressions(Calls):
             found.append(cpp.Index(whole, (cpp.Literal(str(number), number),), type=own))
         return found
 
-    def _tuple_of(self, expression: t.TupleOf) -> cpp.Expr:
+    def _tuple_of(self, expression: t.Expr, elements: list[cpp.Expr]) -> cpp.Expr:
         kind = expression.type or ()
         if any(not isinstance(each, types.UniTuple) for each in kind):
             raise DraftError(expression.place, "a tuple of several types is not translated here", "unpack it")
         element = tuple(each.dtype for each in kind)
-        parts = tuple(self.numbers.convert(self.value(each), element) for each in expression.elements)
+        parts = tuple(self.numbers.convert(each, element) for each in elements)
         return cpp.Braces(parts, self.numbers.name(kind), type=kind)
 
     def _part_of_call(self, call: t.Call, number: int) -> cpp.Expr:

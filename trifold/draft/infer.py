@@ -258,6 +258,8 @@ class _Inference:
                 expression.signature = self._resolve(op, (left.type, right.type), expression)
                 return tuple(each.return_type for each in expression.signature)
             case t.Compare(operators=operators, operands=operands):
+                if any(isinstance(kind, types.BaseTuple) for each in operands for kind in each.type or ()):
+                    raise DraftError(expression.place, "tuples are not compared", "compare their elements one by one")
                 pairs = zip(operators, operands, operands[1:], strict=False)
                 expression.signatures = [self._resolve(op, (a.type, b.type), expression) for op, a, b in pairs]
                 return self._each(types.boolean)
@@ -313,6 +315,13 @@ class _Inference:
         index = indices[0]
         if isinstance(index, t.Constant) and isinstance(index.value, int):
             return kind[index.value]
+        if isinstance(index, t.Slice):
+            parts = kind.types[index.constant] if index.constant is not None else ()
+            if not parts:
+                raise DraftError(
+                    index.place, "a part of a tuple has constant bounds, and elements", "write its elements one by one"
+                )
+            return types.BaseTuple.from_types(parts)
         if isinstance(kind, types.UniTuple):
             return kind.dtype
         raise DraftError(index.place, "an element of a tuple of mixed types is chosen by a constant")

@@ -145,6 +145,12 @@ class Slice(Expr):
         """``:``"""
         return self.start is None and self.stop is None and self.step == 1
 
+    @property
+    def constant(self) -> slice | None:
+        """Of a tuple; None: a bound is no constant."""
+        bounds = [None if end is None else getattr(end, "value", "") for end in (self.start, self.stop)]
+        return slice(*bounds, self.step) if all(each is None or type(each) is int for each in bounds) else None
+
 
 @dataclass(eq=False)
 class TupleOf(Expr):
