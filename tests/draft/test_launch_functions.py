@@ -80,6 +80,38 @@ def named_t(x: Tensor) -> Tensor:
     return y
 """
 
+UNLIKE_BOTH = """
+def unlike_both(x: Tensor, other: Tensor) -> Tensor:
+    if x.dtype != torch.float32 and x.dtype != torch.int64:
+        raise RuntimeError("unlike_both: x must be float32 or int64")
+    if not (other.dtype == torch.int8 or other.dtype == torch.int16):
+        raise RuntimeError("unlike_both: other must be int8 or int16")
+    y = x.new_empty(x.numel())
+    launch(copy_kernel, 1, x.reshape(-1), output(y), y.numel())
+    launch(copy_kernel, 1, other.reshape(-1), output(y), y.numel())
+    return y
+"""
+
+OPTIONAL = """
+@cuda.jit
+def add_kernel(x, y, out, n):
+    i = cuda.grid(1)
+    if i < n:
+        out[i] = x[i]
+        if y is not None:
+            out[i] += y[i]
+
+def optional(x: Tensor, y: Tensor | None) -> Tensor:
+    check_floating("optional", x=x)
+    if x.dim() != 1:
+        raise RuntimeError("optional: x must be a row")
+    if y is not None and (y.dtype != x.dtype or y.device != x.device or y.shape != x.shape):
+        raise RuntimeError(f"optional: y must be as x, not {tuple(y.shape)}, {y.dtype} on {y.device}")
+    out = x.new_empty(x.shape)
+    launch(add_kernel, 1, x.reshape(-1), y, output(out.view(-1)), x.numel())
+    return out
+"""
+
 OF_TWO = """
 @cuda.jit
 def sum_kernel(x, index, factor, y, n):
@@ -421,11 +453,31 @@ DRAFTED = {
             "y[low * y_stride + i + high]",
         ],
     ),
+    # The dtypes that two comparisons leave.
+    "unlike_both": (
+        UNLIKE_BOTH,
+        "",
+        [
+            "trifold::dispatch_dtypes<float, int64_t>(x.scalar_type(), [&]<class T>() {",
+            "trifold::dispatch_dtypes<int8_t, int16_t>(other.scalar_type(), [&]<class",
+        ],
+    ),
+    # What an error says of an optional tensor is read where it is present.
+    "optional": (
+        OPTIONAL,
+        "",
+        [
+            "if (y.has_value() && (!trifold::same_dtype(y.value(), x)",
+            "trifold::Shape{y.value()}",
+            "trifold::Dtype{y.value()}",
+            "trifold::Place{y.value()}",
+        ],
+    ),
     # Constants with names of the template's parameters, or of macros, are written as numbers.
     "named_t": (
         NAMED_T,
         "",
-        ["template <class T>\n", "__shared__ C held[8];", "held[i % 8]", "+ 3", "trifold::extents(3)"],
+        ["template <class T>\n", "__shared__ C held[8];", "held[i % 8]", "+ 3"],
     ),
     # A dtype that does not follow from another one's is a parameter of the template.
     "of_two": (

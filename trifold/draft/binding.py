@@ -168,7 +168,7 @@ class _Kernels:
             raise DraftError(
                 launch.place,
                 f"the dtype of the kernel's argument {name} is not known",
-                "check it in the launch function",
+                f"check it in the launch function: check_floating(...), or if {name}.dtype not in (A, B): raise ...",
             )
         if tensor.dimensions is None:
             raise DraftError(

@@ -105,6 +105,20 @@ def is_table(value: Any) -> bool:
     return all(type(each) is int for each in values) or all(each in DTYPE_NAMES for each in values)
 
 
+def _of_either(first: tuple[v.Fact, ...], second: tuple[v.Fact, ...]) -> tuple[v.Fact, ...]:
+    """The dtypes of tensors if the facts of one of two conditions hold."""
+    return tuple(
+        v.Fact(a.tensor, dtypes=tuple(dict.fromkeys((*a.dtypes, *b.dtypes))))
+        for a in first
+        for b in second
+        if a.tensor is b.tensor
+        and a.tensor.dtypes is None
+        and a.dtypes is not None
+        and b.dtypes is not None
+        and len({each.is_complex for each in (*a.dtypes, *b.dtypes)}) == 1
+    )
+
+
 class Conditions:
     """A base class of the executor."""
 
@@ -174,7 +188,7 @@ class Conditions:
     def _joined(self, all_of: bool, parts: list[v.Number]) -> v.Number:
         result = parts[0]
         for part in parts[1:]:
-            facts = (*result.facts, *part.facts) if all_of else ()
+            facts = (*result.facts, *part.facts) if all_of else _of_either(result.facts, part.facts)
             known = None
             if result.of_dtype is not None and part.of_dtype is not None:
                 choose = all if all_of else any
@@ -192,6 +206,8 @@ class Conditions:
         first, second = (self.facts_if_false.get(id(each), ()) for each in (a, b))
         if not all_of:
             return (*first, *second)
+        if either := _of_either(first, second):
+            return either
         # A condition on an optional tensor that is absent is not evaluated: what holds for a present one is known.
         given = {fact.tensor for fact in a.facts if fact.given}
         return tuple(fact for fact in second if fact.tensor in given and fact.given is None)
