@@ -319,9 +319,10 @@ class Expressions(Calls):
         if is_tuple(base.type) and isinstance(expression.indices[0], t.Slice):
             return self._tuple_of(expression, self.elements(expression))
         if isinstance(base, t.Item) and is_tuple(base.type) and isinstance(base.indices[0], t.Slice):
-            (index,) = expression.indices
-            if isinstance(index, t.Constant):
-                return self.elements(base)[index.value]
+            (chosen_by,) = expression.indices
+            if isinstance(chosen_by, t.Constant):
+                number: int = chosen_by.value
+                return self.elements(base)[number]
         if isinstance(base, t.Attribute) and base.name == "shape":
             (index,) = expression.indices
             if not isinstance(index, t.Constant):

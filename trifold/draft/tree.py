@@ -148,8 +148,9 @@ class Slice(Expr):
     @property
     def constant(self) -> slice | None:
         """Of a tuple; None: a bound is no constant."""
-        bounds = [None if end is None else getattr(end, "value", "") for end in (self.start, self.stop)]
-        return slice(*bounds, self.step) if all(each is None or type(each) is int for each in bounds) else None
+        start, stop = (None if end is None else getattr(end, "value", "") for end in (self.start, self.stop))
+        known = all(each is None or type(each) is int for each in (start, stop))
+        return slice(start, stop, self.step) if known else None
 
 
 @dataclass(eq=False)
