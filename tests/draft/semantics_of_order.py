@@ -70,7 +70,25 @@ def order_with_a_condition(x, y, out):
     out[i] = a + 7 * b
 
 
+@cuda.jit
+def order_of_elements(x, y, out):
+    i = cuda.grid(1)
+    out[i] = 1 + i
+    a = 2.0
+    b, _ = next_of(out, i), next_of(out, i)
+    a, c = next_of(out, i), a + next_of(out, i)
+    a, d = a + out[i], next_of(out, i) - a
+    out[i] = a + 3 * b + 7 * c + 11 * d + 13 * out[i]
+
+
 KERNELS = dict.fromkeys(
-    (order_of_arguments, order_of_operands, order_of_atomics, order_of_updates, order_with_a_condition),
+    (
+        order_of_arguments,
+        order_of_operands,
+        order_of_atomics,
+        order_of_updates,
+        order_with_a_condition,
+        order_of_elements,
+    ),
     (np.float32, np.int64),
 )

@@ -6,7 +6,6 @@ one reads or changes, or the other way round.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,8 +71,6 @@ class Order:
                 place_ends = self._updated(base, indices, value)
             case t.While(test=test):
                 self._conditional([test])
-            case t.Unpack(value=t.TupleOf(elements=elements)):
-                self._one_by_one(elements)
             case _:
                 self._unordered(list(t.expressions(statement)))
         self._complete()
@@ -107,12 +104,6 @@ class Order:
             self._steps.append(_Step(expression, first, own, within | own))
         return within | own
 
-    def _one_by_one(self, parts: Iterable[t.Expr]) -> _Effects:
-        found = _NOTHING
-        for part in parts:
-            found |= self._visit(part)
-        return found
-
     def _unordered(self, parts: list[t.Expr]) -> _Effects:
         """The effects of expressions whose order C++ leaves open."""
         found = _NOTHING
@@ -139,7 +130,9 @@ class Order:
         """The effects of expressions that may not be evaluated, or several times: nothing in them is computed
         before."""
         steps, wanted, self._steps, self._wanted = self._steps, self._wanted, [], set()
-        found = self._one_by_one(parts)
+        found = _NOTHING
+        for part in parts:
+            found |= self._visit(part)
         if self._wanted:
             raise _refused(self._steps[min(self._wanted)].expression.place)
         self._steps, self._wanted = steps, wanted

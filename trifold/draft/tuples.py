@@ -11,7 +11,7 @@ from trifold.draft import cpp
 from trifold.draft import tree as t
 from trifold.draft.array_variables import ArrayVariables, Move, in_parallel
 from trifold.draft.arrays import Array
-from trifold.draft.expressions import Expressions, is_tuple
+from trifold.draft.expressions import Expressions, is_pure, is_tuple
 from trifold.draft.libdevice import WITH_OUTPUTS
 from trifold.draft.origins import is_array
 from trifold.draft.refusal import DraftError
@@ -175,7 +175,21 @@ class Tuples:
         if is_array(value.type):
             elements = self.write.elements_of_array(value, len(versions))
             return self._in_parallel(versions, elements, statement)
-        return self._in_parallel(versions, self.write.elements(value), statement)
+        assigned = self._in_parallel(versions, self.write.elements(value), statement)
+        return [*self._unused(versions, value), *assigned]
+
+    def _unused(self, versions: list[t.Version], value: t.Expr) -> list[cpp.Stmt]:
+        """The elements of a tuple that are assigned to variables that are never read, if they have effects."""
+        elements = value.elements if isinstance(value, t.TupleOf) else []
+        return [
+            cpp.Run(self.write.value(element))
+            for version, element in zip(versions, elements, strict=False)
+            if not version.is_read
+            and any(
+                isinstance(each, t.Call) and each not in self.write.held and not is_pure(each)
+                for each in t.walk_expression(element)
+            )
+        ]
 
     def _in_parallel(self, versions: list[t.Version], values: list[cpp.Expr], statement: t.Stmt) -> list[cpp.Stmt]:
         """Computes all values before the first is assigned."""
