@@ -235,8 +235,9 @@ def test_what_is_no_call_is_refused_with_its_field() -> None:
     with pytest.raises(TypeError, match=r"the call of Sample\('large', ...\) is \(TensorCase.* is no Call; write"):
         Sample("large", pair, "indices")
     for field in ("smooth", "edges", "gpu_edges"):
+        other: Any = {field: [pair]}
         with pytest.raises(TypeError, match=rf"entry 0 of Spec\({field}=...\) is \(TensorCase"):
-            Spec(calls=elementwise(1), **{field: [pair]})
+            Spec(calls=elementwise(1), **other)
     with pytest.raises(TypeError, match=r"Spec\(calls=...\) is just.*; it must be a function of limits"):
         Spec(calls=st.just(Call(pair)))  # type: ignore[arg-type]
 

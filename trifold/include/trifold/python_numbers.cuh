@@ -153,8 +153,8 @@ __host__ __device__ __forceinline__ T python_max(T a, T b) {
   return b > a ? b : a;
 }
 
-// min(a, b) and max(a, b) of two floats as a GPU computes them: a nan is left out, and -0 is less than 0, which C++ leaves
-// open for fmin and fmax.
+// min(a, b) and max(a, b) of two floats as a GPU computes them: a nan is left out, and -0 is less than 0, which C++
+// leaves open for fmin and fmax.
 template <class T>
 __host__ __device__ __forceinline__ T numba_min(T a, T b) {
   return b < a || a != a || (a == b && signbit(b)) ? b : a;
