@@ -25,6 +25,9 @@ from trifold.draft.infer import Analysis
 UNASKABLE = (
     "characters",
     "least_and_largest",
+    "least_of_nan",
+    "order_of_arguments",
+    "order_of_updates",
     "larger_of_wide_words",
     "truncates",
     "complex_numbers",
