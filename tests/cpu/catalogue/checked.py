@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import zlib
 import warnings
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -19,8 +20,13 @@ def op_in(root: Path, kernels: Path | None = None) -> OpFiles:
     """The op that starts kernels, in ``root``: those of the headers in the folder ``kernels``, one of which is
     ``entries.cuh``; default: the catalogue's."""
     files = op_of("catalogue", root, FOLDER)
-    for source in (FOLDER / "start.cuh", *(kernels or FOLDER).glob("*.cuh")):
+    sources = (FOLDER / "start.cuh", *sorted((kernels or FOLDER).glob("*.cuh")))
+    for source in sources:
         shutil.copyfile(source, files.header.parent / source.name)
+    # A process knows an op by the digest of its own files, to which these do not belong.
+    digest = zlib.crc32(b"".join(source.read_bytes() for source in sources))
+    with files.header.open("a", encoding="utf-8") as header:
+        header.write(f"// with headers {digest:08x}\n")
     return files
 
 
