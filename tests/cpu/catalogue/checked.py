@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import zlib
 import warnings
+import zlib
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any

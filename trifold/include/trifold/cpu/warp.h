@@ -77,7 +77,8 @@ T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, trifo
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, trifold::cpu::Line line = {}) {
-  return trifold::cpu::shuffle_word(trifold::cpu::Wait::shuffle_xor, mask, value, static_cast<unsigned>(bits), width, line);
+  return trifold::cpu::shuffle_word(trifold::cpu::Wait::shuffle_xor, mask, value, static_cast<unsigned>(bits), width,
+                                    line);
 }
 
 inline int __all_sync(unsigned mask, int predicate, trifold::cpu::Line line = {}) {
