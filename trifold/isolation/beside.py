@@ -96,27 +96,37 @@ def _backward_twice(function: Callable[..., Any], args: Arguments, kwargs: dict[
 
 def run_what_is_kept(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
     """How many arguments and results are still referenced after calls whose caller has dropped them, without gradients
-    and, without a backward pass, with them; the bytes that further calls allocate and do not free; and the modules,
-    besides torch, whose random state these calls change."""
+    and, without a backward pass, with them; and the modules, besides torch, whose random state these calls change."""
     kept = []
     before = other_random_states()
-
-    def call(gradients: bool) -> list[torch.UntypedStorage]:
-        given = mapped([list(args), kwargs], functools.partial(_cloned, gradient=gradients))
-        with torch.set_grad_enabled(gradients):
-            results = _results(op.function(*given[0], **given[1]))
-        return [one.untyped_storage() for one in tensors_in([given, results])]
-
     for gradients in (False, True):
-        calls = [call(gradients) for _ in range(2)]  # the last call's may be cached until the next one
+        # The last call's may be cached until the next one.
+        calls = [_storages_of_call(op, args, kwargs, gradients=gradients) for _ in range(2)]
         gc.collect()
         kept.append(sum(torch._C._storage_Use_Count(one._cdata) > 1 for one in calls[0]))
         del calls
+    drawn = [name for name, state in random_states().items() if state != before[name]]
+    return {"kept": kept[0], "kept for gradients": kept[1], "drawn": drawn}, ()
+
+
+def run_what_is_freed(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
+    """The bytes that a call without gradients and one with them allocate and do not free, after two of each."""
+    for gradients in (False, False, True, True):
+        _storages_of_call(op, args, kwargs, gradients=gradients)
     with _counting_bytes() as leaked:
         for gradients in (False, True):
-            call(gradients)
-    drawn = [name for name, state in random_states().items() if state != before[name]]
-    return {"kept": kept[0], "kept for gradients": kept[1], "leaked": leaked[0], "drawn": drawn}, ()
+            _storages_of_call(op, args, kwargs, gradients=gradients)
+    return {"leaked": leaked[0]}, ()
+
+
+def _storages_of_call(
+    op: Implementation, args: Arguments, kwargs: dict[str, Any], *, gradients: bool
+) -> list[torch.UntypedStorage]:
+    """The memory of copies of the arguments, and of the results, of a call whose caller drops them."""
+    given = mapped([list(args), kwargs], functools.partial(_cloned, gradient=gradients))
+    with torch.set_grad_enabled(gradients):
+        results = _results(op.function(*given[0], **given[1]))
+    return [one.untyped_storage() for one in tensors_in([given, results])]
 
 
 @contextlib.contextmanager

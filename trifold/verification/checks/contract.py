@@ -449,11 +449,14 @@ def _in_each_layout(cell: Cell) -> Iterator[Call]:
     small = (call for number in range(cell.search.examples) for call in cell.drawn_calls(cell.limits, 1, salt=number))
     fixed = [call for _, call in cell.fixed_calls()]
     large = cell.drawn_calls(Limits(elements=4 * _ON_CPU - 1, fewest=2 * _ON_CPU), FORMS, salt=_LARGE_SALT)
-    for least, calls in ((0, itertools.chain(fixed, small)), (_ON_CPU, [*fixed, *large])):
+    for least, most, calls in (
+        (0, _ON_CPU, itertools.chain(fixed, small)),
+        (_ON_CPU, 4 * _ON_CPU, [*fixed, *large]),
+    ):
         seen: set[tuple[Path, Layout]] = set()
         for call in calls:
             layouts = {(path, case.layout) for path, case in call.cases() if math.prod(case.shape) > 1}
-            if least <= call.elements <= (4 * least or _ON_CPU) and not layouts <= seen:
+            if least <= call.elements <= most and not layouts <= seen:
                 seen |= layouts
                 yield call
 

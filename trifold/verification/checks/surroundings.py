@@ -85,7 +85,7 @@ def leaks_nothing(cell: Cell, call: Call) -> None:
     """What calls allocate is freed once the caller has dropped the results."""
     arguments = call.arguments(cell.device)
     require_gradients(arguments, call, cell.gradient_paths(call))
-    answer, _ = cell.process.beside("what_is_kept", *arguments)
+    answer, _ = cell.process.beside("what_is_freed", *arguments)
     if answer["leaked"] > 0:
         raise CheckFailed(
             f"further calls allocate {answer['leaked']} bytes that are not freed once the caller has dropped the "
