@@ -21,11 +21,13 @@ from trifold import compute_sanitizer
 from trifold.compute_sanitizer import ToolRun
 from trifold.findings import Finding
 
-# A launch takes milliseconds, and starting a process under a tool some seconds; a kernel that waits forever is killed
-# after this time. In a process that several kernels share, none does; there the limit is for a tool that hangs.
+# A launch takes milliseconds, and starting a process under a tool some seconds: a kernel that has not ended after this
+# time waits forever. A process that several kernels share ends itself then, with an exit status that says which kernel
+# it was; its own limit is for a tool that hangs.
 TIME_LIMIT_S = 30.0
 GROUP_LIMIT_S = 300.0
 MOST_IN_A_GROUP = 27
+_OVERDUE = 100  # replay.cu: the status is this plus the tape's position
 
 # The tool of compute-sanitizer that finds mistakes of a kind, if there is one.
 _TOOL = {
@@ -139,12 +141,13 @@ def on_gpu(
 ) -> dict[str, list[ToolRun]]:
     """The runs of each subject under its tools, by its name.
 
-    If a kernel nevertheless crashes or hangs, its group is run again, each kernel in a separate process.
+    If a kernel of a group hangs, it is run again alone, and the others without it. If a group crashes, each of its
+    kernels is run again in a separate process.
 
     Args:
         folder: where the program and the tapes are written.
         sources: the folder of replay.cu and start.cuh, and of the entries.cuh that has the kernels.
-        limit_s: after which a process of one kernel is killed.
+        limit_s: the time that one kernel may take.
         every_tool: run each subject under all tools.
     """
     program = folder / "replay"
@@ -162,10 +165,11 @@ def on_gpu(
 
     def run(job: tuple[str, Sequence[str]]) -> ToolRun:
         tool, names = job
-        command = [str(program), *(tapes[name] for name in names)]
-        limit = limit_s if len(names) == 1 else GROUP_LIMIT_S
+        alone = len(names) == 1  # then it is killed, which the result says
+        limit, of_tape = (limit_s, float("inf")) if alone else (GROUP_LIMIT_S, limit_s)
+        command = [str(program), str(of_tape), *(tapes[name] for name in names)]
         no = subprocess.DEVNULL
-        options = _GO_ON.get(tool, ()) if len(names) > 1 else ()
+        options = () if alone else _GO_ON.get(tool, ())
         return compute_sanitizer.run(
             sanitizer, tool, command, options=options, timeout=limit, stdin=no, stdout=no, stderr=no
         )
@@ -181,12 +185,26 @@ def on_gpu(
             again = []
             for (tool, names), result in zip(jobs, pool.map(run, jobs), strict=True):
                 if len(names) > 1 and (result.status != 0 or not result.in_time):
-                    again += [(tool, [name]) for name in names]
+                    again += [(tool, part) for part in _parts(names, result.status)]
                 else:
                     for name in names:
                         runs[name].append(result)
             jobs = again
     return runs
+
+
+def _parts(names: Sequence[str], status: int) -> list[Sequence[str]]:
+    """The kernels that run together when a group is run again which ended with ``status``.
+
+    >>> _parts(["a", "b", "c"], 101)
+    [['b'], ['a', 'c']]
+    >>> _parts(["a", "b"], 1)
+    [['a'], ['b']]
+    """
+    overdue = status - _OVERDUE
+    if 0 <= overdue < len(names):
+        return [[names[overdue]], [*names[:overdue], *names[overdue + 1 :]]]
+    return [[name] for name in names]
 
 
 def row_of(subject: Subject, cpu: Iterable[Finding], runs: list[ToolRun]) -> Row:

@@ -1,7 +1,11 @@
 // Launches of a tape (tape.py) on a GPU, in a process of their own with nothing else: a program for compute-sanitizer.
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <mutex>
+#include <thread>
 
 #include "start.cuh"
 
@@ -53,11 +57,43 @@ void launch(std::istream& tape, const std::map<int64_t, unsigned char*>& memory)
   check(cudaDeviceSynchronize());
 }
 
+// Ends the program when a tape takes longer than the limit, as its kernel waits forever: nothing but the process's end
+// stops a kernel. The exit status is 100 plus the tape's position.
+class Limit {
+ public:
+  explicit Limit(double seconds) : seconds_(seconds) {
+    std::thread([this] { watch(); }).detach();
+  }
+
+  void begin(int position) {
+    const std::lock_guard lock(mutex_);
+    position_ = position;
+    began_ = Clock::now();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void watch() {
+    for (;; std::this_thread::sleep_for(std::chrono::milliseconds(100))) {
+      const std::lock_guard lock(mutex_);
+      if (Clock::now() - began_ > seconds_) std::_Exit(100 + position_);
+    }
+  }
+
+  std::chrono::duration<double> seconds_;
+  std::mutex mutex_;
+  int position_ = 0;
+  Clock::time_point began_ = Clock::now();
+};
+
 }  // namespace
 
-// Arguments: tapes, which share nothing.
+// Arguments: the seconds that a tape may take, and tapes, which share nothing.
 int main(int count, char** arguments) {
-  for (int i = 1; i < count; ++i) {
+  static Limit limit(std::atof(arguments[1]));
+  for (int i = 2; i < count; ++i) {
+    limit.begin(i - 2);
     std::ifstream tape(arguments[i]);
     std::map<int64_t, unsigned char*> memory;
     for (std::string what; tape >> what;) {
