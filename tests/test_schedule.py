@@ -40,7 +40,7 @@ def test_cells_of_both_devices_run_side_by_side() -> None:
     ("machine", "workers"),
     [
         (Machine("", "torch is a CPU build", ()), 16),
-        (Machine("", "", (), 80 * 2**30), 32),
+        (Machine("", "", (), 80 * 2**30), 20),
         (Machine("", "", (), 24 * 2**30), 12),
         (Machine("", "", (), 2**30), 2),
     ],

@@ -18,11 +18,12 @@ _GPU_MEMORY = 2 * 2**30  # bytes: the contexts of a worker and of its op's proce
 
 def worker_pool(machine: Machine) -> ThreadPoolExecutor:
     """The number of threads that call :func:`rows_of_cell`, one per parallel worker: one for each core and, if some
-    wait for a GPU, as many again, if its memory has room for them."""
-    cores = len(os.sched_getaffinity(0))
+    wait for a GPU at times, a quarter more, if its memory has room for them. More would not use the cores better, and
+    slow down the longest cells, for which the others then wait at the end."""
+    workers = len(os.sched_getaffinity(0))
     if not machine.cuda:
-        cores = min(2 * cores, machine.gpu_memory // _GPU_MEMORY)
-    return ThreadPoolExecutor(max_workers=max(2, min(32, cores)))
+        workers = min(workers + workers // 4, machine.gpu_memory // _GPU_MEMORY)
+    return ThreadPoolExecutor(max_workers=max(2, min(32, workers)))
 
 
 def in_order(workspace: Workspace, jobs: Iterable[Job], known: Mapping[CellName, float] | None = None) -> list[Job]:
