@@ -23,12 +23,33 @@ def rewrite(folder: Path, text: str) -> str:
     return next(iter(read_program(path).values())).text
 
 
-def test_a_launch_calls_what_stands_before_it(tmp_path: Path) -> None:
-    text = rewrite(tmp_path, "__global__ void add(int n, float* x) {}\nvoid f() { add<<<1, 2>>>(n, NULL); }\n")
+@pytest.mark.parametrize(
+    ("kernel", "callee"),
+    [("void add(int n, float* x)", "add"), ("template <class T, int n = 4> void add(int n, T* x)", "ns::add<T, 4>")],
+)
+def test_a_launch_calls_the_function_that_stands_before_it(kernel: str, callee: str, tmp_path: Path) -> None:
+    head, _, declared = kernel.rpartition("void ")
+    text = rewrite(tmp_path, f"{head}__global__ void {declared} {{}}\nvoid f() {{ {callee}<<<1, 2>>>(n, NULL); }}\n")
     assert text.splitlines()[1] == (
-        'void f() { ::trifold::cpu::Configuration("add", "n,x", 1, 2).launch('
-        "[=](const auto&... trifold_values) { add(trifold_values...); }, n, nullptr); }"
+        f'void f() {{ ::trifold::cpu::Configuration("{callee}", "n,x", 1, 2).launch_function({callee}, n, nullptr); }}'
     )
+
+
+@pytest.mark.parametrize(
+    ("kernels", "callee"),
+    [
+        ("template <class T> __global__ void add(int n, T* x) {}", "add"),
+        ("template <class T, int m> __global__ void add(int n, T* x) {}", "add<float>"),
+        ("template <class... T> __global__ void add(int n, float* x) {}", "add<float>"),
+        ("__global__ void add(int n, float* x, int m = 1) {}", "add"),
+        ("__global__ void add(int& n, float* x) {}", "add"),
+        ("__global__ void add(int n, float* x) {} __global__ void add(int n, double* x) {}", "add"),
+    ],
+    ids=["deduced", "partly deduced", "a pack", "default", "a reference", "overloaded"],
+)
+def test_a_launch_calls_any_function_with_its_arguments(kernels: str, callee: str, tmp_path: Path) -> None:
+    text = rewrite(tmp_path, f"{kernels}\nvoid f() {{ {callee}<<<1, 2>>>(n, NULL); }}\n")
+    assert f".launch([=](const auto&... trifold_values) {{ {callee}(trifold_values...); }}" in text.splitlines()[1]
 
 
 @pytest.mark.parametrize(

@@ -20,16 +20,24 @@ _ALIGNMENT = re.compile(rb"\b__align__[ \t]*\([^()\n]*\)")
 
 @dataclass(frozen=True)
 class Kernel:
-    """A ``__global__`` function as its text has it: ``parameters`` are their names, "" where one has none;
-    ``namespaces`` the named ones that it is in, the outermost first; ``cluster`` the extents of its
-    ``__cluster_dims__``; ``references``: which parameters are references."""
+    """A ``__global__`` function as its text has it.
+
+    Attributes:
+        parameters: their names, "" where one has none.
+        template: its template parameters; empty if it is no template.
+        namespaces: the named ones that it is in, the outermost first.
+        cluster: the extents of its ``__cluster_dims__``.
+        references: which parameters are references.
+        overloaded: the program has another kernel of this name.
+    """
 
     name: str
     parameters: tuple[str, ...]
-    template: bool
+    template: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
     cluster: str = ""
     references: tuple[bool, ...] = ()
+    overloaded: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,13 +113,22 @@ class SourceFile:
             parameters = declarator.child_by_field_name("parameters")
             if name is not None and parameters is not None:
                 inside = self.masked[parameters.start_byte + 1 : parameters.end_byte - 1]
-                template = function.parent is not None and function.parent.type == "template_declaration"
+                template = tuple(self._template_parameters(function))
                 declared = _split(inside)
                 names = tuple(map(_parameter_name, declared))
                 references = tuple(b"&" in each.partition(b"=")[0] for each in declared)
                 dims = CLUSTER_CONSTANT.search(self.masked, parameters.end_byte, function.end_byte)
                 cluster = "" if dims is None else dims[1].decode()
                 yield Kernel(self.text(name), names, template, tuple(self._namespaces(function)), cluster, references)
+
+    def _template_parameters(self, function: Node) -> Iterator[str]:
+        parent = function.parent
+        if parent is None or parent.type != "template_declaration":
+            return
+        declared = parent.child_by_field_name("parameters")
+        for node in declared.named_children if declared is not None else ():
+            if node.type != "comment":
+                yield self.text(node)
 
     def _namespaces(self, node: Node) -> list[str]:
         """The names of the scopes around a node, outermost first."""

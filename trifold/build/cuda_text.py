@@ -13,8 +13,9 @@ Features without a counterpart on the CPU (textures, …) become errors at their
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tree_sitter import Node
@@ -80,7 +81,9 @@ def read_program(path: Path, folders: tuple[Path, ...] = (), *, drop_torch: bool
         if current not in files:
             files[current] = SourceFile(current, folders, _readable)
             waiting += files[current].includes.values()
-    kernels = {kernel.name: kernel for file in reversed(files.values()) for kernel in file.kernels}
+    every = [kernel for file in reversed(files.values()) for kernel in file.kernels]
+    known = Counter(kernel.name for kernel in every)
+    kernels = {kernel.name: replace(kernel, overloaded=known[kernel.name] > 1) for kernel in every}
     defined = {name for file in files.values() for name in file.defined}
     others = {name for file in files.values() for name in file.declared_outside}
     sources = {}
@@ -159,22 +162,42 @@ def _launches(content: bytes, nodes: list[Node], kernels: dict[str, Kernel], shi
             continue
         text = " ".join(content[callee.start_byte : callee.end_byte].decode(errors="replace").split())
         base = re.sub(r"<.*", "", text, flags=re.DOTALL).rpartition("::")[2]
-        names = ",".join(kernels[base].parameters) if base in kernels else ""
+        kernel = kernels.get(base, Kernel("", ()))
         opening, closing = syntax.children[0], syntax.children[-1]
-        begin = f"::trifold::cpu::Configuration({_literal(text)}, {_literal(names)}, "
+        begin = f"::trifold::cpu::Configuration({_literal(text)}, {_literal(','.join(kernel.parameters))}, "
         yield Edit(callee.start_byte + shift, opening.end_byte + shift, begin)
-        dims = kernels[base].cluster if base in kernels else ""
-        shaped = f".clusters({{{dims}}})" if dims else ""
-        call = f"){shaped}.launch([=](const auto&... trifold_values) {{ {text}(trifold_values...); }}"
+        shaped = f".clusters({{{kernel.cluster}}})" if kernel.cluster else ""
         given = [child for child in arguments.children if child.is_named and child.type != "comment"]
+        if _is_one_function(kernel, callee, len(given)):
+            call = f"){shaped}.launch_function({text}"
+        else:
+            call = f"){shaped}.launch([=](const auto&... trifold_values) {{ {text}(trifold_values...); }}"
         yield Edit(closing.start_byte + shift, arguments.start_byte + 1 + shift, call + (", " if given else ""))
         for argument in given:
             if content[argument.start_byte : argument.end_byte] == b"NULL":  # an integer, for a template
                 yield Edit(argument.start_byte + shift, argument.end_byte + shift, "nullptr")
-        for argument, is_reference in zip(given, kernels[base].references if base in kernels else (), strict=False):
+        for argument, is_reference in zip(given, kernel.references, strict=False):
             if is_reference:
                 yield Edit(argument.start_byte + shift, argument.start_byte + shift, "::trifold::cpu::by_reference(")
                 yield Edit(argument.end_byte + shift, argument.end_byte + shift, ")")
+
+
+def _is_one_function(kernel: Kernel, callee: Node, arguments: int) -> bool:
+    """Whether the type of the launched function says to what its arguments are converted: it is not overloaded, all its
+    template arguments are in the text, and no default argument is missing, nor is one a reference."""
+    name: Node | None = callee
+    while name is not None and name.type == "qualified_identifier":
+        name = name.child_by_field_name("name")
+    written = name.child_by_field_name("arguments") if name is not None else None
+    template_arguments = [node for node in written.named_children if node.type != "comment"] if written else []
+    return (
+        kernel.name != ""
+        and not kernel.overloaded
+        and len(kernel.parameters) == arguments
+        and not any(kernel.references)
+        and len(kernel.template) == len(template_arguments)
+        and not any("..." in parameter for parameter in kernel.template)
+    )
 
 
 def _untyped_kernel_edits(file: SourceFile) -> Iterator[Edit]:

@@ -26,6 +26,12 @@ std::enable_if_t<!std::is_lvalue_reference_v<T>, T> by_reference(T&& argument) {
   return static_cast<T&&>(argument);
 }
 
+// std::type_identity, which is younger than the programs' C++17.
+template <class T>
+struct NotDeduced {
+  using type = T;
+};
+
 class Configuration {
  public:
   // `parameters`: the kernel's names for its arguments, separated by commas.
@@ -46,6 +52,12 @@ class Configuration {
     kernel_.clusters_given = true;
     kernel_.large_clusters = large_clusters_allowed(nullptr);  // a kernel that is a template has no address here
     return *this;
+  }
+
+  // The arguments are converted to the kernel's parameters once, by the caller, as CUDA does.
+  template <class... Params>
+  void launch_function(void (*function)(Params...), typename NotDeduced<Params>::type... args) const {
+    launch(function, args...);
   }
 
   // `call` calls the kernel, which may be a template whose arguments are deduced, or a variable that points to it.
