@@ -67,6 +67,20 @@ def test_a_launch_in_a_macro_is_read(tmp_path: Path) -> None:
     assert text.splitlines()[3] == "int last;"
 
 
+def test_a_launch_in_a_macro_may_be_on_several_lines(tmp_path: Path) -> None:
+    text = rewrite(tmp_path, "#define RUN(k, n) \\\n  k<float,  \\\n  n>        \\\n  <<<1, n>>>(n)\nint last;\n")
+    *macro, last = text.splitlines()
+    assert all(line.endswith("\\") for line in macro[:-1])
+    assert "k<float, n>(trifold_values...)" in text
+    assert (len(macro), last) == (4, "int last;")
+
+
+def test_a_byte_order_mark_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "program.cu"
+    path.write_bytes(b"\xef\xbb\xbfint x;\n")
+    assert next(iter(read_program(path).values())).text == "int x;\n"
+
+
 def test_comments_and_strings_stay_as_they_are(tmp_path: Path) -> None:
     text = '// k<<<1, 2>>>(x); asm("");\nconst char* s = "k<<<1, 2>>>(tex2D)";\n/* extern __shared__ int x[]; */\n'
     assert rewrite(tmp_path, text) == text

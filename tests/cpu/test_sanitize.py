@@ -45,7 +45,7 @@ def test_one_element_too_far_is_found_at_its_line(capfd: pytest.CaptureFixture[s
         ("waiting", (), "0 wrong\n"),
         ("headers", (), "-1+3i 0.44+0.08i 5, 128 31\n"),
         ("objects", (), "308 8, blocks of 64: 32\n5 cudaSuccess\n"),
-        ("arguments", (), "3 conversions: 8\n1 view: 1\n109\n"),
+        ("arguments", (), "3 conversions: 8\n1 view: 1\n109\n109\n"),
         ("api", (), ""),
         ("mistakes", (), ""),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
 import re
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from trifold.build.sources import INCLUDE_ROOT
 
 DEVICE = re.compile(rb"\b__(?:global|device)__\b")
 _WORD = re.compile(rb"[A-Za-z_]\w*")
+_LINE_END = re.compile(rb"\\?\n")  # a macro goes on after a backslash
 _ALIGNMENT = re.compile(rb"\b__align__[ \t]*\([^()\n]*\)")
 
 
@@ -42,7 +44,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Edit:
-    """Replaces bytes [start, end) by ``text``; the newlines among them are kept after it."""
+    """Replaces bytes [start, end) by ``text``; the newlines among them, and continued lines, are kept after it."""
 
     start: int
     end: int
@@ -83,7 +85,7 @@ class SourceFile:
         self, path: Path, folders: tuple[Path, ...], rewrite: Callable[[bytes], bytes] = lambda content: content
     ) -> None:
         self.path = path
-        self.content = rewrite(path.read_bytes())
+        self.content = rewrite(path.read_bytes().removeprefix(codecs.BOM_UTF8))
         self.root = parse(self.content)
         self.nodes = list(walk(self.root))
         self.masked = _without_comments_and_strings(self.content, self.nodes)
@@ -230,8 +232,8 @@ class SourceFile:
         for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
             if edit.start < at:
                 continue  # inside what is left out
-            lines = self.content.count(b"\n", edit.start, edit.end)
-            parts += [self.content[at : edit.start], edit.text.encode(), b"\n" * lines]
+            lines = _LINE_END.findall(self.content, edit.start, edit.end)
+            parts += [self.content[at : edit.start], edit.text.encode(), *lines]
             at = edit.end
         return b"".join([*parts, self.content[at:]]).decode(errors="surrogateescape")
 

@@ -160,7 +160,8 @@ def _launches(content: bytes, nodes: list[Node], kernels: dict[str, Kernel], shi
         callee, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
         if syntax is None or callee is None or arguments is None or node.type != "call_expression":
             continue
-        text = " ".join(content[callee.start_byte : callee.end_byte].decode(errors="replace").split())
+        written = content[callee.start_byte : callee.end_byte].replace(b"\\\n", b" ").decode(errors="replace")
+        text = " ".join(written.split())
         base = re.sub(r"<.*", "", text, flags=re.DOTALL).rpartition("::")[2]
         kernel = kernels.get(base, Kernel("", ()))
         opening, closing = syntax.children[0], syntax.children[-1]

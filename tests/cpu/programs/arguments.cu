@@ -48,7 +48,7 @@ __global__ void add(T* x, const T by) {
 __global__ void write_number(View view) {
   view.data[threadIdx.x] = view.number;
 }
-__global__ void sum(int* to, Point point, const float* bias, unsigned char small) {
+__global__ void sum(volatile int* to, Point point, const float* bias, unsigned char small) {
   to[threadIdx.x] = point.x + point.y + (bias == nullptr ? 100 : 0) + small;
 }
 
@@ -69,6 +69,15 @@ int main() {
   printf("%d view: %d\n", views, first_of(device));
 
   sum<<<1, 32>>>(device, {3, 4}, 0, 2.5);
+  printf("%d\n", first_of(device));
+#define LAUNCH(by) add<int, by><<<1, 32>>>(device, 1)
+  LAUNCH(2);
+  volatile int* const same = device;
+  Point point = {1, 1};
+  const float* bias = nullptr;
+  unsigned char small = 7;
+  void* arguments[] = {(void*)&same, &point, &bias, &small};
+  CHECK(cudaLaunchKernel((void*)sum, 1, 32, arguments));
   printf("%d\n", first_of(device));
   CHECK(cudaDeviceSynchronize());
 }

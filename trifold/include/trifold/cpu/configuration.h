@@ -57,7 +57,7 @@ class Configuration {
   // The arguments are converted to the kernel's parameters once, by the caller, as CUDA does.
   template <class... Params>
   void launch_function(void (*function)(Params...), typename NotDeduced<Params>::type... args) const {
-    launch(function, args...);
+    launch(function, not_volatile(args)...);
   }
 
   // `call` calls the kernel, which may be a template whose arguments are deduced, or a variable that points to it.

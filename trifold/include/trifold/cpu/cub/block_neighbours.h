@@ -31,8 +31,8 @@ class Neighbours : protected Block<x, y, z> {
   // Publishes a thread's first and last item, and calls work(begin, end): the item before and the item after its own.
   // At the tile's ends these are null, or those that are given.
   template <int items, class Work>
-  __forceinline__ void meet(const char* collective, const T (&input)[items], const T* predecessor, const T* successor,
-                            Line line, const Work& work) {
+  __forceinline__ void meet(const char* collective, const T (&input)[items], T* predecessor, T* successor, Line line,
+                            const Work& work) {
     require_threads(collective, Base::threads, Base::threads, line);
     const int rank = Base::rank();
     const Use use(storage_.use, rank);
@@ -109,8 +109,8 @@ class BlockDiscontinuity : details::Neighbours<T, x, y, z> {
 
  private:
   template <int items, class Flag, class Op>
-  __forceinline__ void flag(Flag* heads, Flag* tails, const T (&input)[items], Op op, const T* predecessor,
-                            const T* successor, Line line) {
+  __forceinline__ void flag(Flag* heads, Flag* tails, const T (&input)[items], Op op, T* predecessor, T* successor,
+                            Line line) {
     Base::meet("BlockDiscontinuity", input, predecessor, successor, line,
                [&](const T* before, const T* after) __attribute__((always_inline)) {
                  const int first = Base::rank() * items;
@@ -137,7 +137,8 @@ class BlockAdjacentDifference : details::Neighbours<T, x, y, z> {
   __forceinline__ BlockAdjacentDifference() : Base(Base::private_storage()) {}
   __forceinline__ explicit BlockAdjacentDifference(TempStorage& storage) : Base(storage) {}
 
-  // op(item, the one before it); where none is before it, or the item is not valid, the item itself.
+  // op(item, the one before it); where none is before it, or the item is not valid, the item itself. As CUB's, `op` may
+  // take references to items that are not const.
   template <int items, class Out, class Op>
   __forceinline__ void SubtractLeft(T (&input)[items], Out (&output)[items], Op op, Line line = {}) {
     left(input, output, op, Base::Base::threads * items, nullptr, line);
@@ -173,23 +174,22 @@ class BlockAdjacentDifference : details::Neighbours<T, x, y, z> {
 
  private:
   template <int items, class Out, class Op>
-  __forceinline__ void left(T (&input)[items], Out (&output)[items], Op op, int valid, const T* predecessor,
-                            Line line) {
+  __forceinline__ void left(T (&input)[items], Out (&output)[items], Op op, int valid, T* predecessor, Line line) {
     Base::meet("BlockAdjacentDifference", input, predecessor, nullptr, line,
-               [&](const T* before, const T*) __attribute__((always_inline)) {
+               [&](T* before, T*) __attribute__((always_inline)) {
                  for (int i = items - 1; i >= 0; --i) {  // downwards: input and output may be the same
-                   const T* const other = i == 0 ? before : &input[i - 1];
+                   T* const other = i == 0 ? before : &input[i - 1];
                    const bool has = other != nullptr && Base::Base::rank() * items + i < valid;
                    output[i] = has ? static_cast<Out>(op(input[i], *other)) : static_cast<Out>(input[i]);
                  }
                });
   }
   template <int items, class Out, class Op>
-  __forceinline__ void right(T (&input)[items], Out (&output)[items], Op op, int valid, const T* successor, Line line) {
+  __forceinline__ void right(T (&input)[items], Out (&output)[items], Op op, int valid, T* successor, Line line) {
     Base::meet("BlockAdjacentDifference", input, nullptr, successor, line,
-               [&](const T*, const T* after) __attribute__((always_inline)) {
+               [&](T*, T* after) __attribute__((always_inline)) {
                  for (int i = 0; i < items; ++i) {
-                   const T* const other = i == items - 1 ? after : &input[i + 1];
+                   T* const other = i == items - 1 ? after : &input[i + 1];
                    const bool has = other != nullptr && Base::Base::rank() * items + i < valid - 1;
                    output[i] = has ? static_cast<Out>(op(input[i], *other)) : static_cast<Out>(input[i]);
                  }
