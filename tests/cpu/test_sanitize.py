@@ -45,6 +45,7 @@ def test_one_element_too_far_is_found_at_its_line(capfd: pytest.CaptureFixture[s
         ("waiting", (), "0 wrong\n"),
         ("headers", (), "-1+3i 0.44+0.08i 5, 128 31\n"),
         ("objects", (), "308 8, blocks of 64: 32\n5 cudaSuccess\n"),
+        ("compiler_atomics", (), "8128 -128 127 255 -4 0 256, 64 873\n42 2\n"),
         ("arguments", (), "3 conversions: 8\n1 view: 1\n109\n109\n"),
         ("api", (), ""),
         ("mistakes", (), ""),
@@ -56,6 +57,16 @@ def test_a_right_program_is_clean(
     report = sanitize(PROGRAMS / f"{name}.cu", arguments, schedules=2)
     assert (report.told, report.exit_status) == ([], 0)
     assert capfd.readouterr().out == prints
+
+
+def test_a_flag_that_is_stored_without_release_publishes_nothing() -> None:
+    (finding,) = sanitize(PROGRAMS / "compiler_atomics.cu", ["relaxed"]).findings
+    lines = (PROGRAMS / "compiler_atomics.cu").read_text().splitlines()
+    assert finding.kind == "race"
+    assert {lines[access.line - 1].strip() for access in finding.accesses} == {
+        "*data = made + 1 + old;",
+        "data[1] = *data;",
+    }
 
 
 @pytest.mark.parametrize("way", range(6))

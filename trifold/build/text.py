@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ _FOR_GPUS_ONLY = re.compile(
     r"-{1,2}(gpu-architecture|arch|gencode|use_fast_math|fmad|maxrregcount|default-device|lineinfo|"
     r"generate-line-info|expt-relaxed-constexpr|expt-extended-lambda|extended-lambda|O\d?)(=.*)?"
 )
-
+_COMPILER_ATOMIC = "__nv_atomic_"  # with which the names of nvcc's atomic functions begin
 _ARCHITECTURE = re.compile(r"-{1,2}(?:gpu-architecture|arch)=(?:sm|compute)_(\d+)(\d)[af]?")
 _STANDARD = re.compile(r"-{1,2}std(?:=(.*))?")
 # trifold's headers need C++17, so programs for an older standard are compiled with it: apart from the little that C++17
@@ -137,6 +137,14 @@ def _standard(options: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
     return _FLAGS_OF_STANDARD[chosen], others
 
 
+def _headers_of(texts: Sequence[cuda_text.Source]) -> Iterator[str]:
+    """The flags that include headers of which few programs need the declarations."""
+    if any(inline_ptx.needs_header(each.text) for each in texts):
+        yield from ("-include", inline_ptx.HEADER)
+    if any(_COMPILER_ATOMIC in each.text for each in texts):
+        yield from ("-include", "trifold/cpu/compiler_atomics.h")
+
+
 def _recipe(
     texts: dict[Path, cuda_text.Source], standard: tuple[str, ...], options: tuple[str, ...], build: _Build
 ) -> Recipe:
@@ -151,11 +159,7 @@ def _recipe(
         *(recipe.CHECKED_FLAGS if build.checked else (*recipe.GXX_FLAGS, "-fPIC")),
         *(option for option in options if not option.startswith("-I")),
         *("-include", "trifold/cpu/runtime_api.h", "-include", "trifold/cpu/program_macros.h"),
-        *(
-            ("-include", inline_ptx.HEADER)
-            if any(inline_ptx.needs_header(each.text) for each in texts.values())
-            else ()
-        ),
+        *_headers_of(tuple(texts.values())),
         f"-I{path.parent}",
         *(option for option in options if option.startswith("-I")),
         f"-I{sources.INCLUDE_ROOT}",

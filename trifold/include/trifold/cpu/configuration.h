@@ -26,12 +26,6 @@ std::enable_if_t<!std::is_lvalue_reference_v<T>, T> by_reference(T&& argument) {
   return static_cast<T&&>(argument);
 }
 
-// std::type_identity, which is younger than the programs' C++17.
-template <class T>
-struct NotDeduced {
-  using type = T;
-};
-
 class Configuration {
  public:
   // `parameters`: the kernel's names for its arguments, separated by commas.
@@ -56,7 +50,7 @@ class Configuration {
 
   // The arguments are converted to the kernel's parameters once, by the caller, as CUDA does.
   template <class... Params>
-  void launch_function(void (*function)(Params...), typename NotDeduced<Params>::type... args) const {
+  void launch_function(void (*function)(Params...), Same<Params>... args) const {
     launch(function, not_volatile(args)...);
   }
 
