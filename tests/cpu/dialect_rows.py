@@ -307,6 +307,8 @@ def _integers() -> list[Row]:
         (f"__vabsdiffu4({u}, {v})", lambda a, b: lanes(lambda x, y: abs(x - y), 8)(a, b)),
         (f"__vabsdiffs4({u}, {v})", lambda a, b: lanes(lambda x, y: abs(x - y), 8, True)(a, b)),
         (f"__vmaxs4({u}, {v})", lambda a, b: lanes(max, 8, True)(a, b)),
+        (f"__vavgs2({u}, {v})", lanes(lambda x, y: (x + y + (x + y >= 0)) // 2, 16, True)),
+        (f"__vavgs4({u}, {v})", lanes(lambda x, y: (x + y + (x + y >= 0)) // 2, 8, True)),
         (f"__vavgu4({u}, {v})", lambda a, b: lanes(lambda x, y: (x + y + 1) // 2, 8)(a, b)),
         (f"__vsubss4({u}, {v})", lanes(lambda x, y: min(max(x - y, -128), 127), 8, True)),
         (f"__vaddss2({u}, {v})", lanes(lambda x, y: min(max(x + y, -32768), 32767), 16, True)),

@@ -202,7 +202,7 @@ template <class Arg>
 cpu::Argument argument_of(const Arg& arg) {
   if constexpr (std::is_pointer_v<Arg> && !std::is_function_v<std::remove_pointer_t<Arg>> &&
                 !std::is_void_v<std::remove_pointer_t<Arg>>)
-    return {arg, sizeof *arg};
+    return {const_cast<const void*>(static_cast<const volatile void*>(arg)), sizeof *arg};
   return {nullptr, 0};
 }
 

@@ -51,7 +51,7 @@ class Configuration {
   // The arguments are converted to the kernel's parameters once, by the caller, as CUDA does.
   template <class... Params>
   void launch_function(void (*function)(Params...), Same<Params>... args) const {
-    launch(function, not_volatile(args)...);
+    launch(function, args...);
   }
 
   // `call` calls the kernel, which may be a template whose arguments are deduced, or a variable that points to it.

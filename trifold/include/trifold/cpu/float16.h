@@ -178,14 +178,18 @@ concept SmallPair = derived_from<T, Pair<T, typename T::Scalar>>;
 
 }  // namespace trifold::cpu
 
+struct __nv_bfloat16;
 struct __half : trifold::cpu::Float16<__half, trifold::cpu::Half> {
   using Float16::Float16;
   __half() = default;
+  explicit __half(__nv_bfloat16 x);
 };
 struct __nv_bfloat16 : trifold::cpu::Float16<__nv_bfloat16, trifold::cpu::Bfloat16> {
   using Float16::Float16;
   __nv_bfloat16() = default;
+  __forceinline__ explicit __nv_bfloat16(__half x) : Float16(float(x)) {}
 };
+__forceinline__ __half::__half(__nv_bfloat16 x) : Float16(float(x)) {}
 struct __half2 : trifold::cpu::Pair<__half2, __half> {
   using Pair::Pair;
 };

@@ -104,17 +104,3 @@ Error synchronise();
 
 }  // namespace trifold::cpu
 #pragma GCC visibility pop
-
-namespace trifold::cpu {
-
-// A launch's argument; a pointer to volatile memory as an ordinary one, of which the checks know the array.
-template <class T>
-const T& not_volatile(const T& argument) {
-  return argument;
-}
-template <class T>
-T* not_volatile(volatile T* argument) {
-  return const_cast<T*>(argument);
-}
-
-}  // namespace trifold::cpu

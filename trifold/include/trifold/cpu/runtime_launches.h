@@ -63,7 +63,7 @@ cudaError_t run_function(const Kernel& kernel, void (*function)(Params...), Line
   Error error = Error::success;
   describe_launch(
       kernel, function, [&](const Kernel& described) { error = launch_program(described, run_grid, line); },
-      not_volatile(arguments)...);
+      arguments...);
   return to_cuda(error);
 }
 // The same as an operation of its stream.
