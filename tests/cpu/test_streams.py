@@ -25,6 +25,7 @@ WRONG = {
     "early_read": ("pinned", "race", "", "", "call cudaStreamSynchronize"),
     "early_overwrite": ("pinned", "race", "", "", "call cudaStreamSynchronize"),
     "managed_memory": ("managed", "race", "", "scale", "call cudaStreamSynchronize"),
+    "host_atomics": ("managed", "race", "", "count", "call cudaStreamSynchronize"),
     "host_function": ("pinned", "race", "read_first", "", "let stream 2 wait"),
     "free_running_stream": ("x", "race", "scale", "", "made with cudaStreamNonBlocking does not wait"),
     "default_stream_after": ("x", "race", "sum", "scale", "made with cudaStreamNonBlocking does not wait"),

@@ -190,6 +190,14 @@ void read_first(void* memory) {
   const int value = static_cast<volatile int*>(memory)[0];  // read_first
   if (value < 0) std::printf("%d\n", value);
 }
+// The host's atomics, and its volatile accesses, may meet the atomics of a kernel, and nothing else.
+void host_atomics() {
+  begin();
+  count<<<1, n, 0, first>>>(managed, right);             // host_atomics
+  __atomic_fetch_add(&managed[2], 5, __ATOMIC_RELAXED);  // host_atomics
+  const volatile int* const seen = managed + 3;
+  if (*seen < 0) std::printf("%d\n", *seen);
+}
 void host_function() {
   begin();
   CHECK(cudaMemcpyAsync(pinned, x, bytes, cudaMemcpyDeviceToHost, first));  // host_function
@@ -298,7 +306,7 @@ int main(int argc, char** argv) {
   CHECK(cudaEventCreate(&other));
 
   no_event(), early_event(), wrong_event(), unrecorded_event();
-  early_read(), early_overwrite(), managed_memory(), host_function();
+  early_read(), early_overwrite(), managed_memory(), host_atomics(), host_function();
   free_running_stream(), default_stream_after(), per_thread_stream();
   early_free(), early_use(), free_without_wait();
   two_buffers(), parts(), constant_memory(), variable_of_device(), atomics();

@@ -13,6 +13,7 @@
 #include "memory.h"
 #include "sites.h"
 #include "skip.h"
+#include "stream_accesses.h"
 #include "undecided.h"
 #include "watchdog.h"
 
@@ -135,7 +136,9 @@ void checked_atomic(const volatile T* pointer, Atomic atomic, const void* caller
   Thread* const thread = accessing_thread(caller, address, sizeof(T));
   Region* const region = thread == nullptr ? nullptr : watched(address, sizeof(T), AccessType::atomic, true, caller);
   if (region == nullptr) {
+    host_atomic = thread == nullptr ? address : 0;
     operate();
+    if (atomic.form != AtomicForm::by_volatile) host_atomic = 0;  // a volatile access comes after this call
     return;
   }
   // The kernel itself reads a volatile after this call: let others run before the value is noted, not between.

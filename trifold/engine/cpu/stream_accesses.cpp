@@ -227,8 +227,9 @@ void note_host_frees(const void* memory, size_t count, Line line) {
 
 void note_host_access(uintptr_t address, bool writes, const FindLine& find_line) {
   const auto* const byte = reinterpret_cast<const void*>(address);
-  compare_host({.moment = of_host, .doer = Doer::host, .accesses = bytes(writes ? Way::write : Way::read, byte, 1)},
-               find_line);
+  const bool atomic = address == host_atomic;
+  const Way way = atomic ? (writes ? Way::atomic : Way::atomic_read) : writes ? Way::write : Way::read;
+  compare_host({.moment = of_host, .doer = Doer::host, .accesses = bytes(way, byte, 1)}, find_line);
 }
 
 std::vector<Flight> flights(uintptr_t begin, uintptr_t end) {

@@ -102,6 +102,8 @@ void note_variable(uintptr_t begin, uintptr_t end, const std::string& name);
 void note_host_frees(const void* memory, size_t bytes, Line line);
 // The host's code accesses a byte at the line that find_line() returns. Conflicts are reported.
 void note_host_access(uintptr_t address, bool writes, const FindLine& find_line);
+// The address of the atomic or volatile access that the host's code makes on this OS thread now; 0: none.
+inline thread_local uintptr_t host_atomic = 0;
 
 // The accesses of memory in [begin, end) that may not have ended for the host: whether they write.
 struct Flight {
