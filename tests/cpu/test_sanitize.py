@@ -293,7 +293,7 @@ def test_what_cannot_be_built_ends_the_command_with_2(tmp_path: Path) -> None:
     assert "error: <cublas_v2.h> is not there on the CPU" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["cuda_fp8.h", "nv/target", "cuda_gl_interop.h", "nvJitLink.h", "cub/grid/none.cuh"])
+@pytest.mark.parametrize("name", ["cuda_fp4.h", "nv/target", "cuda_gl_interop.h", "nvJitLink.h", "cub/grid/none.cuh"])
 def test_a_header_that_the_cpu_lacks_is_said_to_be_not_there(name: str, tmp_path: Path) -> None:
     program = tmp_path / "program.cu"
     program.write_text(f"#include <{name}>\nint main() {{}}\n")

@@ -19,14 +19,14 @@ from trifold.build.unsupported import FEATURES
 TORCH_HEADER = re.compile(r"(torch|ATen|c10|pybind11)/.+")
 _LIBRARY_HEADER = re.compile(
     r"((curand|cublas|cudnn|cufft|cusparse|cusolver|nvrtc|nccl|npp|nvml|nvjpeg|nvJitLink|nvfatbin|nvPTXCompiler|cupti|"
-    r"nvToolsExt|cudaProfiler|cuda_profiler|cuda_fp[468]|cuda_occupancy|cuda_awbarrier|cuda_pipeline|cudart_platform|"
+    r"nvToolsExt|cudaProfiler|cuda_profiler|cuda_fp[46]|cuda_occupancy|cuda_awbarrier|cuda_pipeline|cudart_platform|"
     r"cuda_device_runtime_api|cuda(GL|EGL|VDPAU|D3D)|cuda_(gl|egl|vdpau|d3d\d*)_interop)\w*"
     r"\.(h|hpp)|(cub|thrust|cuda|cutlass|cute|nv|nvtx3|cooperative_groups)/.+)"
 )
 _HINTS = {
     "curand": "<curand_kernel.h> has what the CPU has of cuRAND",
     "thrust/": "docs/cuda-programs.md says what the CPU has of Thrust; write the rest as a kernel",
-    "cuda_fp": "put 8-bit and smaller floats in #ifndef TRIFOLD_CPU, with another way for the CPU in #else",
+    "cuda_fp": "put floats of less than 8 bits in #ifndef TRIFOLD_CPU, with another way for the CPU in #else",
     "nv/target": "#ifdef __CUDA_ARCH__ tells device code from host code",
     "cublas": "for the CPU, write a kernel or a loop of the host",
 }

@@ -66,7 +66,7 @@ FEATURES = (
         _GUARD,
         in_text=True,
     ),
-    Feature("an 8-bit or smaller float", re.compile(r"\b__nv_fp[468]\w*|<cuda_fp[468]\.h>"), _GUARD),
+    Feature("a float of less than 8 bits", re.compile(r"\b__nv_fp[46]\w*|<cuda_fp[46]\.h>"), _GUARD),
     Feature(
         "a part of libcu++ (cuda::) that docs/ports-on-the-cpu.md does not list",
         re.compile(

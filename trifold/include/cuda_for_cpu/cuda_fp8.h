@@ -1,0 +1,4 @@
+// CUDA's header of this name, for g++.
+#pragma once
+
+#include <trifold/cpu/float8.h>
