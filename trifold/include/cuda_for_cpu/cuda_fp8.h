@@ -2,3 +2,4 @@
 #pragma once
 
 #include <trifold/cpu/float8.h>
+#include <trifold/cpu/float8_scales.h>
