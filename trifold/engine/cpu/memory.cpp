@@ -95,7 +95,17 @@ struct Used {
   std::string name;
   size_t element_bytes = 0;
   Allocation* allocation = nullptr;
+  bool from_begin = true;  // the argument of this name points to its first byte
 };
+
+// An allocation has the name of a parameter that points to its first byte, if there is one, else of any.
+void name_allocation(Used& used, uintptr_t argument, const std::string& parameter, size_t element_bytes) {
+  const bool from_begin = argument == used.memory.begin;
+  if (used.element_bytes != 0 && (used.from_begin || !from_begin)) return;
+  used.name = parameter;
+  used.element_bytes = element_bytes;
+  used.from_begin = from_begin;
+}
 
 // The words of the arguments that may be pointers in a struct, such as an accessor of a tensor.
 std::vector<const void*> words_of_arguments(const Kernel& kernel) {
@@ -137,7 +147,7 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
     });
     const Range* const tensor = tensor_at(pointer);
     if (known != used.end()) {
-      if (known->name.empty()) known->name = name, known->element_bytes = element_bytes;
+      name_allocation(*known, address, name, element_bytes);
     } else if (tensor != nullptr) {
       used.push_back({*tensor, name, element_bytes});
     } else {
@@ -169,6 +179,7 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
             std::make_unique<engine::Buffer>(engine::Space::global, all.memory.begin, bytes, width, initialised));
     region.element_bytes = all.element_bytes;
     region.allocation = all.allocation;
+    region.named_from_begin = all.from_begin;
     if (!of_program && !initialised) region.buffer->note_written_beside(unwritten);
     if (of_program && !initialised)
       for (const auto& [begin, end] : all.allocation->written.ranges())

@@ -32,6 +32,7 @@ struct Region {
   Allocation* allocation = nullptr;        // of an ordinary program
   bool shared = false;                     // a block's shared memory
   bool told = false;                       // its volatile accesses were reported
+  bool named_from_begin = true;            // `array` is the name of an address at `begin`, from which indices count
 
   bool watched() const { return shared || buffer != nullptr; }
   // Of a watched region.
@@ -41,8 +42,12 @@ struct Region {
   uintptr_t distance(uintptr_t address) const {
     return address < begin ? begin - address : address < end ? 0 : address + 1 - end;
   }
-  // The kernel's name for it, or else that of the program that allocated it.
-  std::string name() const { return array.empty() && allocation != nullptr ? allocation->variable() : array; }
+  // The kernel's name for its first byte, else that of the program that allocated it, else the kernel's for a part.
+  std::string name() const {
+    if (allocation == nullptr || (named_from_begin && !array.empty())) return array;
+    const std::string variable = allocation->variable();
+    return variable.empty() ? array : variable;
+  }
 };
 
 class EarlierGrid;
