@@ -175,7 +175,7 @@ def on_gpu(
         )
 
     runs: dict[str, list[ToolRun]] = {name: [] for name in tapes}
-    jobs = [
+    jobs: list[tuple[str, Sequence[str]]] = [
         (tool, names[first : first + MOST_IN_A_GROUP])
         for (tool, _), names in groups.items()
         for first in range(0, len(names), MOST_IN_A_GROUP)
