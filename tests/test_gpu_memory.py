@@ -82,7 +82,8 @@ def test_it_runs_once_more_after_others_took_the_memory(monkeypatch: pytest.Monk
     def check(function: Any, device: str) -> None:
         ran.append(left[0])
         if len(ran) == 1:
-            raise raised({"kinds": ["OutOfMemoryError", "RuntimeError"], "message": "of the GPU", "findings": []})
+            kinds = ["OutOfMemoryError", "RuntimeError"]
+            raise raised({"kinds": kinds, "message": "of the GPU", "place": "", "findings": []})
 
     run(check, gpu_memory=36)
     assert ran == [3, 43]

@@ -32,6 +32,7 @@ from trifold.errors import ToolchainError, TrifoldError
 from trifold.findings import KernelFault
 from trifold.implementation import Implementation, load_port, load_prototype
 from trifold.isolation import device_guard, guard
+from trifold.raised_at import raised_at
 from trifold.workspace import OpFiles, Workspace
 
 from . import beside, defaults, prototype_kernels
@@ -454,11 +455,13 @@ def _form(tensor: Tensor) -> str:
     return f"{tuple(tensor.shape)} with strides {tensor.stride()}"
 
 
-def error_of(error: BaseException) -> Json:
-    """An exception as JSON: the names of its types, its message, and the engine's findings."""
+def error_of(error: BaseException, files: OpFiles) -> Json:
+    """An exception as JSON: the names of its types, its message, the line of the op's Python files that raised it, and
+    the engine's findings."""
     kinds = [kind.__name__ for kind in type(error).__mro__ if kind not in (object, BaseException)]
     findings = [finding.to_json() for finding in error.findings] if isinstance(error, KernelFault) else []
-    return {"kinds": kinds, "message": str(error), "findings": findings, "ours": isinstance(error, TrifoldError)}
+    place = "" if isinstance(error, TrifoldError) else raised_at(files, error)  # ours name the file at fault
+    return {"kinds": kinds, "message": str(error), "place": place, "findings": findings}
 
 
 def _either(kernels: list[str]) -> str:
@@ -485,7 +488,7 @@ def serve(server: Server) -> None:
         try:
             reply = getattr(server, f"do_{request['request']}")(request)
         except BaseException as error:  # also SystemExit and KeyboardInterrupt: the judge decides what they mean
-            reply = {"error": error_of(error)}
+            reply = {"error": error_of(error, server.files)}
             if gpu_is_lost():
                 reply["lost"] = first_lines(error)
         inspected = request.get("guard") or device_guard.allocates_whole_vectors()

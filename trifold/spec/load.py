@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import traceback
-
 from trifold.errors import SpecError
+from trifold.raised_at import raised_at
 from trifold.spec import Spec
 from trifold.workspace import OpFiles, import_file
 
@@ -18,16 +17,9 @@ def load_spec(files: OpFiles) -> Spec:
     try:
         module = import_file(files.spec, f"trifold_spec_{files.name}_{files.digest[:12]}")
     except Exception as error:
-        where = place_in(files, error) or files.spec
+        where = raised_at(files, error) or files.spec
         raise SpecError(f"{where} raises {type(error).__name__}: {error}", "correct it") from error
     spec = getattr(module, "spec", None)
     if not isinstance(spec, Spec):
         raise SpecError(f"{files.spec} has no spec", "write: spec = Spec(calls=..., smooth=...)")
     return spec
-
-
-def place_in(files: OpFiles, error: BaseException) -> str:
-    """The line of ``verify/<op>.py`` at which ``error`` left it, as ``file:line``; empty if it never was there."""
-    path = str(files.spec)
-    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == path]
-    return f"{path}:{lines[-1]}" if lines else ""

@@ -20,8 +20,10 @@ from trifold.errors import SpecError
 from trifold.findings import KernelFault
 from trifold.spec import Call, Limits, Result, Spec
 from trifold.spec.call import Path, tensor_at
+from trifold.verification.blame import place_of, words_of
 from trifold.verification.calls import CallSource, Search, describe, dtypes_of
 from trifold.verification.outcomes import Absence, CheckFailed, NotRun
+from trifold.verification.remote_errors import RaisedByOp
 from trifold.verification.report import Failure
 from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
@@ -212,7 +214,7 @@ class Cell(CallSource):
         try:
             return self.with_written(call, self.reference(*made[0], **made[1]), made)
         except Exception as error:
-            raise CheckFailed(f"the reference itself raised {type(error).__name__}: {error}", call) from error
+            raise CheckFailed(words_of(error, self.reference), call) from error
 
     def converted(self, args: list[Any], kwargs: dict[str, Any]) -> Arguments:
         """The arguments in the dtype in which the reference is exact, the spec's ``reference_dtype``."""
@@ -349,7 +351,7 @@ class Cell(CallSource):
             raise CheckFailed(str(fault), call, sample, fault.findings) from fault
         except Exception as error:
             misfit = self._misfit(call) if isinstance(error, TypeError) else ""
-            raise CheckFailed(misfit or f"{type(error).__name__}: {error}", call, sample) from error
+            raise CheckFailed(misfit or words_of(error, self.reference), call, sample) from error
 
     def _misfit(self, call: Call) -> str:
         """Why a call of the spec does not match the reference's signature; "" if it does, or if that is unknown."""
@@ -369,12 +371,23 @@ class Cell(CallSource):
         call, sample = self.current
         return self.failure(CheckFailed(str(error), call, sample), check)
 
+    def raised(self, error: BaseException, check: str) -> Failure:
+        """The failure by an exception that the check does not expect. If the op raised it, it is of the running
+        case."""
+        call, sample = self.current if isinstance(error, RaisedByOp | KernelFault) else (None, "")
+        failed = CheckFailed(words_of(error, self.reference), call, sample)
+        failed.__cause__ = error
+        return self.failure(failed, check)
+
     def failure(self, error: CheckFailed, check: str) -> Failure:
-        """A failure of the check of this name for the report, with a program that repeats it."""
+        """A failure of the check of this name for the report, with the line that raised its cause, and with a program
+        that repeats it."""
         code = self._code(error.call, error, check) if error.call else ""
         name = error.sample or (describe(error.call) if error.call else "")
         findings = tuple(finding.to_json() for finding in error.findings)
-        return Failure(error.message, name, code, self.search.seed, findings)
+        place = place_of(error.__cause__, self.implementation.files, self.reference)
+        message = f"{place}: {error.message}" if place else error.message
+        return Failure(message, name, code, self.search.seed, findings)
 
     def _code(self, call: Call, error: CheckFailed, check: str) -> str:
         port_on_cpu = (self.kind, self.device) == ("port", "cpu")

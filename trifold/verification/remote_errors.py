@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 import signal
 from typing import IO, Any
 
@@ -22,13 +23,28 @@ class OpDied(BaseException):
     """
 
 
+class RaisedByOp(Exception):
+    """Base of exceptions that the op raised in its process.
+
+    Attributes:
+        place: the line of the op's Python files that raised it, as ``file:line``; empty if none did.
+    """
+
+    place = ""
+
+
 def raised(error: Json) -> Exception:
-    """An exception with the same name and message as the op's."""
+    """An exception with the same name and message as the op's: a :class:`RaisedByOp`, or a fault of a kernel."""
     findings = tuple(from_json(data) for data in error["findings"])
     if findings:
         return (OutOfBounds if "OutOfBounds" in error["kinds"] else KernelFault)(*findings)
-    return _kind_of(tuple(error["kinds"]))(error["message"])
+    made = _kind_of(tuple(error["kinds"]))(_THREAD.sub(r"thread (\1) of block (\2)", error["message"]))
+    made.place = error["place"]
+    return made
 
+
+# The simulator names the thread of a prototype that raised as Numba's does.
+_THREAD = re.compile(r"tid=\[([0-9, ]+)\] ctaid=\[([0-9, ]+)\]")
 
 _BASES = (
     torch.OutOfMemoryError,
@@ -48,10 +64,11 @@ _BASES = (
 
 
 @functools.cache
-def _kind_of(names: tuple[str, ...]) -> type[Exception]:
+def _kind_of(names: tuple[str, ...]) -> type[RaisedByOp]:
     """A type of exception with the first name, derived from the same builtin type as the op's."""
     base = next((base for base in _BASES if base.__name__ in names), Exception)
-    return type(names[0], (base,), {})
+    # KeyError's own __str__ would put the message in quotes.
+    return type(names[0], (RaisedByOp, base), {"__str__": Exception.__str__})
 
 
 def cause_of_death(status: int, output: IO[bytes], element_bytes: int) -> str:

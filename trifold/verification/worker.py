@@ -34,8 +34,9 @@ from trifold.errors import TrifoldError, WorkspaceError
 from trifold.isolation import guard, nursery
 from trifold.isolation.device_memory import give_back_what_is_kept, gpu_is_lost, let_autograd_finish, wait_asleep
 from trifold.isolation.source import REFERENCE, reference_alone
+from trifold.raised_at import raised_at
 from trifold.spec import Property, Spec
-from trifold.spec.load import load_spec, place_in
+from trifold.spec.load import load_spec
 from trifold.verification import gcov, integrity
 from trifold.verification.calls import COMPILED, IN_SIMULATOR, Search
 from trifold.verification.cell import Cell, Remote
@@ -44,7 +45,7 @@ from trifold.verification.examples import default_examples
 from trifold.verification.job import Job
 from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 from trifold.verification.remote import OpProcess
-from trifold.verification.remote_errors import OpDied
+from trifold.verification.remote_errors import OpDied, RaisedByOp
 from trifold.verification.remote_process import Process, Start
 from trifold.verification.report import BUILD, OTHER_CHECKS, PROPERTY, Failure, OutcomeName, Row
 from trifold.workspace import OpFiles, Workspace, import_file
@@ -166,10 +167,7 @@ def _run_check(check: Check, cell: Cell, rows: _Rows, changed: Callable[[], list
     except BaseException as error:  # also SystemExit: a row must be sent
         if isinstance(error, KeyboardInterrupt):
             raise
-        where = place_in(cell.implementation.files, error)
-        message = f"{type(error).__name__}: {error}"
-        failure = Failure(f"{where}: {message}" if where else message, seed=cell.search.seed)
-        rows.send(check.name, "failed", cases=cell.cases, failures=(failure,))
+        rows.send(check.name, "failed", cases=cell.cases, failures=(cell.raised(error, check.name),))
     else:
         patched = changed()
         if patched:
@@ -291,7 +289,8 @@ def _reference(files: OpFiles) -> Any:
     except WorkspaceError:
         raise
     except Exception as error:
-        raise WorkspaceError(f"{files.prototype} raises {type(error).__name__}: {error}", "correct it") from error
+        where = raised_at(files, error) or files.prototype
+        raise WorkspaceError(f"{where} raises {type(error).__name__}: {error}", "correct it") from error
     function = getattr(module, REFERENCE, None)
     if function is None:
         raise WorkspaceError(
@@ -319,7 +318,10 @@ def _cell(
 
 def _words(error: BaseException) -> str:
     known = isinstance(error, TrifoldError | OpDied) or type(error).__name__ in _NAMES_OF_OURS
-    return str(error) if known else f"{type(error).__name__}: {error}"
+    if known:
+        return str(error)
+    place = f"{error.place}: " if isinstance(error, RaisedByOp) and error.place else ""
+    return f"{place}{type(error).__name__}: {error}"
 
 
 _NAMES_OF_OURS = frozenset(kind.__name__ for kind in TrifoldError.__subclasses__())

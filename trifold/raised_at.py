@@ -1,0 +1,22 @@
+"""Where in an op's Python files an exception was raised."""
+
+from __future__ import annotations
+
+import os
+import traceback
+
+from trifold.workspace import OpFiles
+
+
+def raised_at(files: OpFiles, error: BaseException) -> str:
+    """The innermost line of the op's Python files, or of a module that they share, at which ``error`` left it.
+
+    Returns:
+        ``file:line``; empty if the exception did not pass through these files.
+    """
+    folders = {str(path.parent) for path in (files.prototype, files.port, files.spec)}
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        path = frame.f_code.co_filename
+        if os.path.dirname(path) in folders:
+            return f"{path}:{line}"
+    return ""
