@@ -249,6 +249,14 @@ def test_a_bad_call_without_both_kinds_of_arguments_is_refused(returned: Any) ->
         bad.make("cpu")
 
 
+def test_a_bad_call_whose_arguments_cannot_be_made_is_refused_with_its_name() -> None:
+    bad = BadCall("shape", lambda device: ([torch.ones(2).reshape(3)], {}), ("x",))
+    with pytest.raises(
+        SpecError, match=r"BadCall\('shape', make=...\): make itself raises RuntimeError: shape .*\n.*only"
+    ):
+        bad.make("cpu")
+
+
 def test_a_factor_that_leaves_no_number_is_refused_with_those_that_do() -> None:
     with pytest.raises(ValueError, match=r"limits.over\(60\): .*largest_factor, which is 50 here"):
         Limits(50, fewest=1).over(60)

@@ -68,11 +68,17 @@ _Make = Callable[[str], tuple[Sequence[Any], dict[str, Any]]]
 
 
 def _checked(name: str, make: _Make) -> _Make:
-    """``make`` of a bad call, with an error if it does not return the two kinds of arguments."""
+    """``make`` of a bad call, with an error if it raises, or does not return the two kinds of arguments."""
 
     @functools.wraps(make)
     def made(device: str) -> tuple[Sequence[Any], dict[str, Any]]:
-        returned: Any = make(device)
+        try:
+            returned: Any = make(device)
+        except Exception as error:
+            raise SpecError(
+                f"BadCall({name!r}, make=...): make itself raises {type(error).__name__}: {error}",
+                "correct make: it only returns arguments, and the op refuses them",
+            ) from error
         pair = isinstance(returned, list | tuple) and len(returned) == 2
         if not pair or not isinstance(returned[0], list | tuple) or not isinstance(returned[1], dict):
             raise SpecError(
