@@ -21,6 +21,7 @@ from trifold.build.paths import PATHS
 from trifold.build.sources import INCLUDE_ROOT, chooses_paths, included_sources, own_sources
 from trifold.cells import ImplementationKind
 from trifold.findings import Finding
+from trifold.implementation import reference
 from trifold.spec import Call, Limits, Sample, TensorCase
 from trifold.spec.load import load_spec
 from trifold.verification.calls import Search
@@ -65,7 +66,7 @@ def _cell(process: HereProcess, op: str = "softmax", kind: ImplementationKind = 
     told: Any = process
     remote = Remote(kind, files, told, (op,), differentiable=False)
     spec = replace(load_spec(files), samples=(), edges=(), smooth=(_call(8),), gpu_edges=(), **stated)
-    return Cell(spec, remote, "cpu", lambda x: torch.softmax(x, -1), Search(1), Limits(4000), lambda sample: None)
+    return Cell(spec, remote, "cpu", reference(files), Search(1), Limits(4000), lambda sample: None)
 
 
 def _call(columns: int) -> Call:

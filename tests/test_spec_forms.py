@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tests.drawn_specs import HereProcess
 from trifold.errors import SpecError
-from trifold.spec import Call, Gradients, IndexCase, Limits, Spec, TensorCase, any_size
+from trifold.spec import Call, Gradients, IndexCase, Limits, Result, Spec, TensorCase, any_size
 from trifold.verification.calls import Search
 from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks import CHECKS
@@ -119,6 +119,39 @@ def test_results_that_are_missing_are_named() -> None:
 def test_an_argument_that_the_reference_does_not_have_is_refused(stated: dict[str, Any], says: str) -> None:
     with pytest.raises(SpecError, match=f"form.py: {says}, which is no parameter of the reference: cache, new, slots"):
         _judge(Spec(calls=_calls, **stated), _cache_write, _cache_write)
+
+
+@pytest.mark.parametrize(
+    ("stated", "says"),
+    [
+        ({"views": {1: "cache"}}, r"Spec\(views=...\) names result 1"),
+        ({"gradients": Gradients(results=(0, 3))}, r"Spec\(gradients=Gradients\(results=...\)\) names result 3"),
+        ({"results": (Result(), Result())}, r"Spec\(results=...\) names result 1"),
+        ({"computed_by_torch": {"result 2": "sums"}}, r"Spec\(computed_by_torch=...\) names result 2"),
+    ],
+    ids=str,
+)
+def test_a_result_that_the_reference_does_not_have_is_refused(stated: dict[str, Any], says: str) -> None:
+    with pytest.raises(CheckFailed, match=f"form.py: {says}; the reference has one result, 0\n.*correct the spec"):
+        _judge(Spec(calls=_calls, **stated), _first_rows, _first_rows)
+
+
+def test_results_whose_number_depends_on_the_call_are_not_counted() -> None:
+    def parts(cache: Tensor, new: Tensor, slots: Tensor) -> list[Tensor]:
+        return [2 * new for _ in slots]
+
+    _judge(Spec(calls=_calls, computed_by_torch={"result 9": "sums"}), parts, parts)
+
+
+def test_a_gradient_of_an_argument_that_the_reference_does_not_have_is_refused() -> None:
+    with pytest.raises(SpecError, match="names 'gradient 3', but the reference has parameters 0 to 2: cache, new, slo"):
+        _judge(Spec(calls=_calls, computed_by_torch={"gradient 3": "sums"}), _first_rows, _first_rows)
+
+
+@pytest.mark.parametrize("stated", [{"views": {"cache": 0}}, {"gradients": Gradients(results=(-1,))}], ids=str)
+def test_a_result_is_named_by_its_position(stated: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"names a result by its position, 0 for the first, not "):
+        Spec(calls=_calls, **stated)
 
 
 @st.composite

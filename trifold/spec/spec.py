@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -231,6 +231,10 @@ class Spec:
                 raise ValueError(f"Spec(computed_by_torch=...) names 'result 0' or 'gradient 1', not {name!r}")
             if not reason:
                 raise ValueError(f"Spec(computed_by_torch=...) needs the reason for {name!r}")
+        for stated, numbers in self._positions():
+            for number in numbers:
+                if not isinstance(number, int) or number < 0:
+                    raise ValueError(f"Spec({stated}) names a result by its position, 0 for the first, not {number!r}")
         if self.rounding_error is not None and not self.rounded_once:
             raise ValueError("Spec(rounding_error=...) is a part of the claim rounded_once: state both")
         if self.gradient_rounding_error is not None and not self.gradients_rounded_once:
@@ -257,6 +261,39 @@ class Spec:
                 raise ValueError(
                     f"Spec({stated}) names {name!r}, which is no parameter of the reference: {', '.join(parameters)}"
                 )
+        for number in self._computed("gradient"):
+            if number >= len(parameters):
+                raise ValueError(
+                    f"Spec(computed_by_torch=...) names 'gradient {number}', but the reference has parameters "
+                    f"0 to {len(parameters) - 1}: {', '.join(parameters)}"
+                )
+
+    def require_results(self, count: int) -> None:
+        """Raises ValueError if the spec names a result that is not among ``count``, those of the reference."""
+        several = f"{count} results, 0 to {count - 1}" if count > 1 else "one result, 0"
+        for stated, numbers in self._positions():
+            for number in numbers:
+                if number >= count:
+                    raise ValueError(f"Spec({stated}) names result {number}; the reference has {several}")
+
+    @property
+    def names_results(self) -> bool:
+        """Whether it states something about a result by its position."""
+        return any(tuple(numbers) for _, numbers in self._positions())
+
+    def _positions(self) -> Iterator[tuple[str, Iterable[int]]]:
+        """The positions of results in the spec, each after the field that has them."""
+        yield "views=...", self.views
+        if self.gradients is not None:
+            yield "gradients=Gradients(results=...)", self.gradients.results or ()
+        if not self.writes:  # arguments that were written into are numbered after the results
+            yield "results=...", range(len(self.results))
+            yield "computed_by_torch=...", self._computed("result")
+
+    def _computed(self, what: str) -> list[int]:
+        """The numbers of the results, or of the gradients, that torch computes."""
+        named = (name.split() for name in self.computed_by_torch)
+        return [int(number) for kind, number in named if kind == what]
 
     def _named_arguments(self) -> Iterator[tuple[str, str]]:
         """The names of arguments in the spec, each after the field that has it."""

@@ -25,7 +25,7 @@ from trifold.verification.calls import CallSource, Search, describe, dtypes_of
 from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 from trifold.verification.remote_errors import RaisedByOp
 from trifold.verification.report import Failure
-from trifold.verification.results import as_tuple
+from trifold.verification.results import as_tuple, most_results
 from trifold.verification.seeding import seed
 from trifold.workspace import OpFiles
 
@@ -134,6 +134,7 @@ class Cell(CallSource):
     known: dict[str, Any] = field(default_factory=dict)
     _kept: dict[tuple[Limits, int], list[Call]] = field(default_factory=dict)
     _strategies: dict[Limits, SearchStrategy[tuple[int, Call]]] = field(default_factory=dict)
+    _results_are_known: bool = False
 
     def __post_init__(self) -> None:
         names = [p.name for p in self.parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
@@ -340,6 +341,7 @@ class Cell(CallSource):
         """
         self.begin(call, sample)
         try:
+            self._require_results(call)
             test(call)
         except CheckFailed as error:
             raise CheckFailed(
@@ -352,6 +354,20 @@ class Cell(CallSource):
         except Exception as error:
             misfit = self._misfit(call) if isinstance(error, TypeError) else ""
             raise CheckFailed(misfit or words_of(error, self.reference), call, sample) from error
+
+    def _require_results(self, call: Call) -> None:
+        """Raises ``SpecError``, in the first case of the cell, if the spec names a result that the reference does not
+        return."""
+        if self._results_are_known or not self.spec.names_results:
+            return
+        whole = self.refer_whole(call)
+        count = most_results(whole[0] if self.spec.writes else whole)
+        try:
+            if count is not None:
+                self.spec.require_results(count)
+        except ValueError as error:
+            raise SpecError(f"{self.implementation.files.spec}: {error}", "correct the spec") from None
+        self._results_are_known = True
 
     def _misfit(self, call: Call) -> str:
         """Why a call of the spec does not match the reference's signature; "" if it does, or if that is unknown."""

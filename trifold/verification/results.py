@@ -15,6 +15,16 @@ def as_tuple(result: Any) -> tuple[Tensor, ...]:
     return () if result is None else (result,)
 
 
+def most_results(result: Any) -> int | None:
+    """How many tensors a function returns, with one in place of each None; None if a list may have any number."""
+    if isinstance(result, list):
+        return None
+    if not isinstance(result, tuple):
+        return 1
+    counts = [most_results(one) for one in result]
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
 def form_of_whole(result: Any) -> str:
     """The nesting of a result: "a tensor", "(a tensor, None)"."""
     if isinstance(result, list):
