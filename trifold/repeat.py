@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -13,6 +13,9 @@ from torch import Tensor
 from trifold.implementation import reference as reference_of
 from trifold.isolation.tensors import flattened
 from trifold.workspace import Workspace
+
+if TYPE_CHECKING:
+    from trifold.verification.upstream import Kind
 
 
 def reference(op: str, *, workspace: Workspace | Path | str | None = None) -> Callable[..., Any]:
@@ -34,20 +37,37 @@ def reference(op: str, *, workspace: Workspace | Path | str | None = None) -> Ca
     return reference_of(workspace.op(op))
 
 
-def gradients(result: Any, inputs: Sequence[Tensor], *, seed: int = 0) -> tuple[Tensor | None, ...]:
+def gradients(
+    result: Any,
+    inputs: Sequence[Tensor],
+    *,
+    seed: int = 0,
+    dtype: torch.dtype | None = None,
+    upstream: Kind = "usual",
+    through: int | None = None,
+) -> tuple[Tensor | None, ...]:
     """Gradients of a result, for the upstream gradients that ``trifold verify`` uses for a call of this seed.
 
     Args:
         result: what an op returned.
         inputs: arguments that require a gradient.
         seed: of the call.
+        dtype: of the call; default: that of the first input.
+        upstream: the kind of the upstream gradients: ``usual``, ``special`` (with zeros, infinities and nan),
+            ``contiguous``, ``ones`` or ``column-major``.
+        through: the position of the only result that is used; default: all are.
+
+    Raises:
+        ValueError: an unknown kind.
     """
-    from trifold.verification.checks.differentiation import upstream_gradient
+    from trifold.verification.upstream import upstream_of
 
     results = [y for y in flattened(result)[0] if isinstance(y, Tensor)]
-    asked = [(k, y) for k, y in enumerate(results) if y.requires_grad]
-    outer = [upstream_gradient(y, inputs[0].dtype, seed + k).to(y.dtype) for k, y in asked]
-    return torch.autograd.grad([y for _, y in asked], inputs, outer, allow_unused=True)
+    asked = [(k, y) for k, y in enumerate(results) if y.requires_grad and through in (None, k)]
+    if not asked:
+        return (None,) * len(inputs)
+    outer = [upstream_of(y, dtype or inputs[0].dtype, seed + k, upstream) for k, y in asked]
+    return torch.autograd.grad([y for _, y in asked], inputs, outer, allow_unused=True, retain_graph=True)
 
 
 def show(result: Any, expected: Any) -> None:

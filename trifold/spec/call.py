@@ -104,6 +104,8 @@ class Call:
         implementation: str = "port",
         *,
         gradients: Sequence[Path] = (),
+        upstream: str = "usual",
+        through: int | None = None,
         schedule: int | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> str:
@@ -111,6 +113,8 @@ class Call:
 
         Args:
             gradients: those of the arguments at these places, too.
+            upstream: the kind of the upstream gradients, for :func:`trifold.gradients`.
+            through: also the gradients through this result alone.
             schedule: the seed of the one in which a check of the emulated device found something: the program runs
                 with checks, and says how if it cannot do so by itself.
             environment: variables that the program sets first.
@@ -155,7 +159,12 @@ class Call:
         lines.append("trifold.show(result, expected)")
         if inputs:
             asked = f"[{', '.join(inputs)}], seed={self.seed}"
-            lines.append(f"trifold.show(trifold.gradients(result, {asked}), trifold.gradients(expected, {asked}))")
+            drawn_in = dict(self.cases())[gradients[0]].dtype  # the numbers of an upstream gradient depend on it
+            asked += f", dtype={self.dtype}" if drawn_in != self.dtype else ""
+            asked += f', upstream="{upstream}"' if upstream != "usual" else ""
+            for more in ("",) if through is None else ("", f", through={through}"):
+                of_both = (f"trifold.gradients({name}, {asked}{more})" for name in ("result", "expected"))
+                lines.append(f"trifold.show({', '.join(of_both)})")
         if environment:
             lines[:0] = ["import os", *(f'os.environ["{name}"] = "{value}"' for name, value in environment.items())]
         if schedule is not None and implementation == "prototype":

@@ -182,8 +182,10 @@ class Cell(CallSource):
         self.current = call, sample
         self.announce(sample)
         self.dtypes |= dtypes_of(call) if call is not None else set()
-        if call is not None and isinstance(self.implementation, Remote):
-            self.process.element_bytes = call.dtype.itemsize
+        if isinstance(self.implementation, Remote):
+            self.process.last_backward = None
+            if call is not None:
+                self.process.element_bytes = call.dtype.itemsize
 
     def invoke(self, call: Call, arguments: Arguments | None = None) -> tuple[Tensor, ...]:
         """The implementation's results for a call, as a flat tuple; then copies of the arguments that it wrote into."""
@@ -407,11 +409,20 @@ class Cell(CallSource):
 
     def _code(self, call: Call, error: CheckFailed, check: str) -> str:
         port_on_cpu = (self.kind, self.device) == ("port", "cpu")
+        gradients: Sequence[Path] = self.gradient_paths(call) if check != _WITHOUT_GRADIENTS else ()
+        kind, through = None, None
+        if gradients and self.current[0] is call and isinstance(self.implementation, Remote):
+            last = self.process.last_backward
+            kind = last.kind(call.dtype, call.seed) if last else None
+            if last and kind:
+                gradients, through = last.asked, last.through
         return call.code(
             self.op,
             self.device,
             self.kind,
-            gradients=self.gradient_paths(call) if check != _WITHOUT_GRADIENTS else (),
+            gradients=gradients,
+            upstream=kind or "usual",
+            through=through,
             schedule=error.findings[0].seed if error.findings and self.device == "cpu" else None,
             environment={PATHS: "gpu"} if port_on_cpu and (check == GPU_PATHS or gpu_paths()) else None,
         )

@@ -26,11 +26,13 @@ from torch import Tensor
 from trifold.findings import from_json
 from trifold.isolation.channel import LEAST_ON_GPU, Arena, Channel, Closed
 from trifold.isolation.tensors import Packed, Unpacking, bytes_of, bytes_of_storage, tensors_in
+from trifold.spec.call import Path
 from trifold.verification.observations import Addresses, Observations
 from trifold.verification.remote_autograd import Answer, Call, Handle
 from trifold.verification.remote_errors import OpDied, cause_of_death, raised
 from trifold.verification.remote_options import Options
 from trifold.verification.remote_process import START_S, Process, Start, kill_session, wait_for
+from trifold.verification.upstream import Backward
 
 Json = Any
 
@@ -45,6 +47,7 @@ class OpProcess:
         timeout: seconds that one answer may take.
         element_bytes: bytes of an element in the running case, to describe accesses outside of its arguments.
         deaths: the number of processes that died; their counts are lost.
+        last_backward: the last backward pass of a call in the running case; None: there was none, or it was too large.
         announced: called with the number of each process that starts, so that it can be ended from elsewhere.
     """
 
@@ -71,6 +74,7 @@ class OpProcess:
         self.released: list[int] = []
         self._results: dict[int, _Result] = {}
         self.deaths = 0
+        self.last_backward: Backward | None = None
 
     # ----------------------------------------------------------------------------------------------------- requests
 
@@ -95,6 +99,7 @@ class OpProcess:
             return answer.result()
         answers: list[Answer] = []
         outputs = Call.apply(self, args, kwargs, answers, *inputs)  # type: ignore[no-untyped-call]
+        answers[0].asked = _paths_with_gradient(args, kwargs)
         return answers[0].result(outputs)
 
     @contextlib.contextmanager
@@ -323,6 +328,14 @@ class OpProcess:
                 require a gradient.
             keep: keep the graph for another backward pass.
         """
+        if answer.asked and not create_graph:
+            of_results = [
+                (number, value)
+                for number, (value, requires) in enumerate(zip(answer.tensors, answer.requires, strict=True))
+                if requires
+            ]
+            given = [(number, value, grad) for (number, value), grad in zip(of_results, outer, strict=True)]
+            self.last_backward = Backward.of(answer.asked, given)
         packed = Packed()
         described = packed.pack(
             [v if v is None else v.detach().requires_grad_(create_graph and v.requires_grad) for v in outer]
@@ -422,6 +435,18 @@ def _forget(process: weakref.ref[OpProcess], number: int) -> None:
     owner = process()
     if owner is not None:
         owner.forget_result(number)
+
+
+def _paths_with_gradient(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Path, ...]:
+    """The paths of the arguments that require a gradient."""
+    found: list[Path] = []
+    places: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+    for place, value in places:
+        if isinstance(value, list | tuple):
+            found += ((place, i) for i, one in enumerate(value) if isinstance(one, Tensor) and one.requires_grad)
+        elif isinstance(value, Tensor) and value.requires_grad:
+            found.append((place,))
+    return tuple(found)
 
 
 def _mode() -> str:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from trifold.isolation.tensors import restored
+from trifold.spec.call import Path
 
 if TYPE_CHECKING:
     from trifold.verification.remote import OpProcess
@@ -36,6 +37,7 @@ class Answer:
         structure: the nesting of the function's result.
         requires: for each result, whether it requires a gradient in the op's process.
         arguments: one tensor for each storage that was sent, in order.
+        asked: the paths of the arguments of a call that require a gradient; empty for a backward pass.
     """
 
     process: OpProcess
@@ -44,6 +46,7 @@ class Answer:
     requires: list[bool]
     _handle: Handle
     arguments: list[Tensor]
+    asked: tuple[Path, ...] = ()
 
     @property
     def handle(self) -> int:
