@@ -29,6 +29,14 @@ def run(*arguments: str, **environment: str) -> str:
     return subprocess.run(command, env=os.environ | set_to, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_terminal_breaks_the_lines_of_a_commands_help(command: str) -> None:
+    (text,) = (each.help for name, each in typer.main.get_group(app).commands.items() if name == command)
+    assert text
+    for paragraph in text.split("\n\n"):
+        assert "\n" not in paragraph
+
+
 def test_version() -> None:
     assert CliRunner().invoke(app, ["--version"]).output == f"trifold {version('trifold')}\n"
 

@@ -5,6 +5,7 @@ Exit status: 0 done or verified, 1 failed, 2 could not run.
 
 from __future__ import annotations
 
+import inspect
 import json
 import signal
 import sys
@@ -26,6 +27,7 @@ from trifold.errors import TrifoldError
 from trifold.graduate.command import graduate
 from trifold.new.command import new
 from trifold.sanitize.command import ProgramOrOps, sanitize
+from trifold.verification.examples import COMPILED, IN_SIMULATOR
 from trifold.workspace import Workspace
 
 app = typer.Typer(
@@ -38,7 +40,9 @@ app = typer.Typer(
 WorkspaceOption = Annotated[
     Path | None,
     typer.Option(
-        "--workspace", help="A folder with prototypes/, cuda_src/, ports/ and verify/.", show_default="nearest parent"
+        "--workspace",
+        help="A folder with prototypes/, cuda_src/, ports/ and verify/.",
+        show_default="the current folder, or its nearest parent that has them",
     ),
 ]
 
@@ -86,36 +90,56 @@ def list_ops(workspace: WorkspaceOption = None) -> None:
 def verify(
     ops: Annotated[
         list[str] | None,
-        typer.Argument(help="Ops; none means all.", show_default=False, autocompletion=completion.op_names),
+        typer.Argument(
+            help="Names of ops, as trifold list shows them; default: all.",
+            show_default=False,
+            autocompletion=completion.op_names,
+        ),
     ] = None,
     workspace: WorkspaceOption = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the report here; - for standard output.")
+        Path | None, typer.Option("--json", help="Write the report to this file; - is standard output.")
     ] = None,
     implementation: Annotated[
         list[str] | None,
-        typer.Option(help="prototype or port; default both.", autocompletion=completion.implementations),
+        typer.Option(help="prototype or port; default: both.", autocompletion=completion.implementations),
     ] = None,
     device: Annotated[
-        list[str] | None, typer.Option(help="cpu or cuda; default both.", autocompletion=completion.devices)
+        list[str] | None,
+        typer.Option(
+            help="cpu or cuda; default: both, as far as the machine has them.", autocompletion=completion.devices
+        ),
     ] = None,
     check: Annotated[
         list[str] | None,
         typer.Option(
-            help="A check by name, such as build, values or findings; may be repeated; default all.",
+            help="Run this check, a row of the matrix, such as values; repeat the option for several; default: all.",
             autocompletion=_checks,
         ),
     ] = None,
-    examples: Annotated[int | None, typer.Option(min=1, help="Calls drawn for each check that draws.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Draw other calls: a seed for hypothesis.")] = None,
+    examples: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help=f"How many calls each check draws; default: {IN_SIMULATOR} in the simulator, "
+            f"{COMPILED} where kernels are compiled.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="The seed from which calls are drawn; another one draws other calls."),
+    ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="The time limit for one case, in seconds.")] = 120.0,
     coverage: Annotated[
         bool, typer.Option("--coverage", help="Show the lines and branches that no input reaches on the CPU.")
     ] = False,
 ) -> None:
-    """Check prototype and port against the reference in every cell: the matrix.
+    """Check prototype and port against the reference, on each device, and show the matrix of all checks.
 
-    Ctrl-C, and SIGTERM, end the run: what was checked until then is shown and written, and the status is 130.
+    A failure is shown with its cause and a program that reproduces it.
+
+    Exit status 0: all that was requested has passed; 1: a check failed; 2: a part of it could not run. Ctrl-C, and
+    SIGTERM, end the run: what was checked until then is shown and written, and the status is 130.
     """
     from trifold.verification.matrix import render
     from trifold.verification.progress import shown
@@ -230,6 +254,16 @@ def clean(
     verb = "would be removed" if dry_run else "removed"
     builds = f"{len(done.removed)} build{'' if len(done.removed) == 1 else 's'}"
     print(f"{builds} {verb} from {cache.cache_folder()}: {done.size / 2**20:.1f} MiB")
+
+
+def _in_paragraphs(docstring: str) -> str:
+    """A docstring's paragraphs, each on one line, which a terminal of any width can break."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in inspect.cleandoc(docstring).split("\n\n"))
+
+
+for _command in app.registered_commands:
+    assert _command.callback is not None and _command.callback.__doc__ is not None
+    _command.help = _in_paragraphs(_command.callback.__doc__)
 
 
 def main() -> None:

@@ -22,21 +22,28 @@ WORKFLOW = ".github/workflows/verify.yml"
 
 def new(
     what: Annotated[
-        list[str], typer.Argument(metavar="PATH | op NAME", help="A folder for a workspace, or op and a name.")
+        list[str],
+        typer.Argument(
+            metavar="PATH | op NAME", help="The folder of a new workspace; or the word op, and the name of a new op."
+        ),
     ],
     like: Annotated[
-        str | None, typer.Option(help=f"One of {', '.join(FAMILIES)}; elementwise is the default.", show_default=False)
+        str | None,
+        typer.Option(
+            help=f"The kind of op to start from: {', '.join(FAMILIES)}; default: elementwise.", show_default=False
+        ),
     ] = None,
     signature: Annotated[
         str | None,
         typer.Option(
-            help='The signature of an op without --like, such as "(Tensor x, Tensor? bias, float alpha) -> Tensor".'
+            help="Instead of --like: the arguments and results of the op, such as "
+            '"(Tensor x, Tensor? bias, float alpha) -> Tensor".'
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist already.")] = False,
     workspace: Annotated[Path | None, typer.Option(help="The workspace of the op; default: the nearest one.")] = None,
 ) -> None:
-    """Make a workspace with a first op, or the five files of an op.
+    """Make a workspace with a first op, or the five files of an op in an existing workspace.
 
     The files build, and pass `trifold verify`, as generated. The places to edit are marked with "Change here".
     """

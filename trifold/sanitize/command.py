@@ -33,20 +33,24 @@ def sanitize(
     ],
     gpu: Annotated[bool, typer.Option("--gpu", help="Run on the GPU, under compute-sanitizer's four tools.")] = False,
     schedules: Annotated[
-        int | None, typer.Option(min=1, help="Orders of blocks and threads for each launch of a program; default: 1.")
+        int | None,
+        typer.Option(min=1, help="In how many orders of blocks and threads each launch of a program runs; default: 1."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="The seed of a program's first order; default: 0, the natural one.")
+        int | None, typer.Option(min=0, help="The seed of the first of these orders; default: 0, the natural order.")
     ] = None,
     keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Continue after a finding, and list each place once, at the end.")
+        bool, typer.Option("--keep-going", help="Continue after a finding; at the end, list each place once.")
     ] = False,
     suppressions: Annotated[
-        Path | None, typer.Option(help="TOML: findings that are accepted in a program, with reasons.")
+        Path | None, typer.Option(help="A TOML file of findings that are accepted in a program, each with its reason.")
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
     timeout: Annotated[
-        float | None, typer.Option(min=0.1, help="The time limit for the program, or a case of an op, in seconds.")
+        float | None,
+        typer.Option(
+            min=0.1, help="The time limit in seconds: for a program, by default none; for a case of an op, 120."
+        ),
     ] = None,
     compute_capability: Annotated[
         str | None,
@@ -57,15 +61,19 @@ def sanitize(
     std: Annotated[
         str | None, typer.Option("--std", help="A program's C++ standard, as nvcc names it; default: c++17.")
     ] = None,
-    define: Annotated[list[str] | None, typer.Option("-D", help="A macro for the compiler.")] = None,
-    include: Annotated[list[Path] | None, typer.Option("-I", help="A folder of headers.")] = None,
+    define: Annotated[
+        list[str] | None, typer.Option("-D", help="Define a macro for the compiler: NAME or NAME=VALUE.")
+    ] = None,
+    include: Annotated[list[Path] | None, typer.Option("-I", help="Search this folder for headers, too.")] = None,
     workspace: Annotated[Path | None, typer.Option(help="The workspace of the ops; default: the nearest one.")] = None,
 ) -> None:
     """Run a CUDA program, or the ports of ops, on the CPU with all checks.
 
-    The program's input, output and exit status are its own. Exit status 1: a check found a mistake; 2: it could not be
-    built. With --gpu the first of four runs has the input and output, and exit status 2 also means that a tool could
-    not do its work.
+    A program reads the standard input and writes the standard output as usual, and its exit status is the command's,
+    except: 1, a check found a mistake; 2, the program could not be built.
+
+    With --gpu it runs four times, each time under another tool. Only the first run has the input and the output, and
+    exit status 2 also means that a tool could not do its work.
     """
     options = [*(f"-D{each}" for each in define or ()), *(f"-I{each}" for each in include or ())]
     options += [f"-std={std}"] if std is not None else []
