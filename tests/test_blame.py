@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
-from tests.wrong.entry import Edit, edited_copy, edits
+from tests.wrong.entry import Edit, copy_of_gallery, edited_copy, edits
+from trifold.raised_at import raised_at
 from trifold.verification.report import Report
 from trifold.verification.verify import verify
+from trifold.workspace import import_file
 
 
 @dataclass(frozen=True)
@@ -107,3 +111,12 @@ def test_an_exception_is_reported_with_the_users_line(where: str, raising: Repor
     assert mistake.line in path.read_text(encoding="utf-8").splitlines()[int(told["line"]) - 1]
     assert mistake.message in failure.message
     assert failure.sample
+
+
+def test_a_line_that_cannot_be_compiled_is_named(tmp_path: Path) -> None:
+    files = copy_of_gallery("add", tmp_path).op("add")
+    files.port.write_text("def add(x, y):\n    print(x)\n    return x + y\n", encoding="utf-8")
+    function: Any = torch.compile(import_file(files.port, "blamed").add, fullgraph=True, backend="eager")
+    with pytest.raises(Exception, match=r"print") as caught:
+        function(torch.ones(2), torch.ones(2))
+    assert raised_at(files, caught.value) == f"{files.port}:2"
