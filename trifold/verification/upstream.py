@@ -33,7 +33,7 @@ def upstream_of(result: Tensor, dtype: torch.dtype, seed: int, kind: Kind) -> Te
         ValueError: an unknown kind.
     """
     from trifold.verification.checks import differentiation
-    from trifold.verification.checks.gradients import _column_major
+    from trifold.verification.checks.gradients import column_major
 
     require_one_of("upstream", kind, get_args(Kind))
     makers = {
@@ -42,7 +42,7 @@ def upstream_of(result: Tensor, dtype: torch.dtype, seed: int, kind: Kind) -> Te
         "ones": differentiation.unit_upstream_gradient,
     }
     made = makers.get(kind, differentiation.upstream_gradient)(result, dtype, seed)
-    return (_column_major(made) if kind == "column-major" else made).to(result.dtype)
+    return (column_major(made) if kind == "column-major" else made).to(result.dtype)
 
 
 @dataclass(frozen=True)

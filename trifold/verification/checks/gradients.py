@@ -58,7 +58,7 @@ def gradients(cell: Cell) -> str | None:
         turn = next(turns)
         for number, subset in enumerate(_of_some(paths, turn) if call.elements <= few else ()):
             turned = (call.seed + turn + number) % 2 == 1
-            _compare(cell, call, subset, right, impostors, _column_major if turned else None)
+            _compare(cell, call, subset, right, impostors, column_major if turned else None)
         if sum(math.prod(case.shape) for _, case in call.floating()) <= _SPECIAL_ELEMENTS:
             _compare_specials(cell, call, special_upstream_gradient)
 
@@ -315,7 +315,7 @@ def _compare(
                 impostors.offer(f"another argument's gradient for that of {name}", other, grad, rejects)
 
 
-def _column_major(upstream: Tensor) -> Tensor:
+def column_major(upstream: Tensor) -> Tensor:
     """The same numbers with dimensions reversed in memory; an expanded tensor is returned unchanged."""
     if upstream.dim() < 2 or 0 in upstream.stride():
         return upstream
