@@ -24,6 +24,14 @@ REFUSED_STATEMENTS = {
     "after": ("for n in range(turns):", "    k = n", "y.fill_(k)", "k is assigned in a loop only"),
     "counter": ("for n in range(turns):", "    pass", "y.fill_(n)", "assign it before the loop"),
     "never": ("while True:", "    turns = 1", "a loop that never ends, or never begins"),
+    # What a branch checks is not known after it.
+    "sometimes": (
+        *("if turns > 2:", "    if x.dim() != 2:", '        raise RuntimeError("2")', "a = x.T", "check x.dim() == 2"),
+    ),
+    "in_a_loop": (
+        *("for _ in range(turns):", "    if x.dim() != 2:", '        raise RuntimeError("2")', "a = x.T"),
+        "check x.dim() == 2",
+    ),
     "powers": ("y.fill_(2 ** turns)", "write a ** max(b, 0), or float(a) ** b"),
     "permuted": ("a = x.permute(turns, 0)", "write numbers: x.permute(1, 0, 2)"),
     "order": ("a = x.permute(0, 0)", "(0, 0) is no order of the dimensions"),

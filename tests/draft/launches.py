@@ -419,3 +419,38 @@ def launches_rotated(x: Tensor) -> Tensor:
     out = x.new_empty(x.numel())
     launch_elementwise(rotated_kernel, out.numel(), x.reshape(-1), output(out))
     return out
+
+
+def launches_branched(x: Tensor, weight: Tensor, most: int, mode: str) -> Tensor:
+    """Checks in branches, which know what their condition says, and `raise` in the last one."""
+    if not x.is_floating_point():
+        raise RuntimeError(f"launches_branched: x must be floating, not {x.dtype}")
+    if x.dim() == 2:
+        rows, columns = x.shape
+    elif x.dim() == 1:
+        rows, columns = 1, x.shape[0]
+    else:
+        raise RuntimeError(f"launches_branched: x must have one or two dimensions, not {x.dim()}")
+    if mode == "each":
+        if weight.dtype != torch.int32 or weight.dim() != 2:
+            raise RuntimeError("launches_branched: weight must be a matrix of int32")
+        added = int(weight[0, 0])
+    else:
+        if weight.dtype != torch.int64 or weight.dim() != 1:
+            raise RuntimeError("launches_branched: weight must be a row of int64")
+        added = int(weight[0])
+    for size in (16, 32, 64):
+        if most <= size:
+            break
+    else:
+        raise RuntimeError(f"launches_branched: most must be at most 64, but is {most}")
+    out = x.new_empty(rows + size, columns)
+    launch_elementwise(filled_kernel, out.numel(), x.reshape(-1), output(out.view(-1)), added)
+    return out
+
+
+@cuda.jit
+def filled_kernel(x, out, added):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = x[i] + added if i < x.size else added

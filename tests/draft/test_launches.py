@@ -190,6 +190,25 @@ def test_an_assertion_is_a_check(op: Any) -> None:
         op.launches_searched(torch.ones(3, dtype=torch.int64), -1, 1)
 
 
+@pytest.mark.parametrize("mode", ["each", "all"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_branches_have_their_own_checks(op: Any, mode: str, dtype: torch.dtype) -> None:
+    x = torch.arange(6, dtype=dtype)
+    weight = torch.full((1, 2), 3, dtype=torch.int32) if mode == "each" else torch.full((2,), 4)
+    for given, most in itertools.product((x, x.view(2, 3)), (-1, 16, 17, 64)):
+        arguments = given, weight, most, mode
+        assert op.launches_branched(*arguments).equal(prototype.launches_branched(*arguments)), most
+    for arguments, problem in {
+        (x.int(), weight, 1, mode): r"x must be floating, not torch\.int32",
+        (x.view(2, 3, 1), weight, 1, mode): "must have one or two dimensions, not 3",
+        (x, weight, 1, "all" if mode == "each" else "each"): "weight must be a",
+        (x, weight, 65, mode): "most must be at most 64, but is 65",
+    }.items():
+        for function in (op.launches_branched, prototype.launches_branched):
+            with pytest.raises(RuntimeError, match=problem):
+                function(*arguments)
+
+
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 def test_complex_numbers(op: Any, drawn: torch.Generator, dtype: torch.dtype) -> None:
     x = torch.randn(9, generator=drawn, dtype=dtype)

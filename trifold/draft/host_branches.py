@@ -13,6 +13,7 @@ from trifold.draft.compound import assignment
 from trifold.draft.host_calls import HostCalls, Jumped, Returned
 from trifold.draft.host_conditions import opposite, string, text_of
 from trifold.draft.host_expressions import as_it_is
+from trifold.draft.host_facts import Knowledge
 from trifold.draft.host_jumps import returns
 from trifold.draft.refusal import DraftError
 from trifold.draft.walk import walk
@@ -44,20 +45,22 @@ class HostBranches(HostCalls):
     def condition(self, node: ast.If, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
         test = self.truth(self.evaluate(node.test))
         if isinstance(test, bool):
-            branch = node.body if test else node.orelse
-            if self.depth > 0 and returns(branch):
-                return self.statements([*branch, *rest], into) or Returned(None)
-            return self.statements(branch, into)
+            return self._reached(node.body if test else node.orelse, into, rest)
         self.kept.append(test)
-        if len(node.body) == 1 and isinstance(node.body[0], ast.Raise):
-            self.raised(test, node.body[0], into)
-            return self.statements(node.orelse, into)
+        match node:
+            case ast.If(body=[ast.Raise() as error]):
+                self.raised(test, error, into)
+                return self._reached(node.orelse, into, rest)
+            case ast.If(orelse=[ast.Raise() as error]):
+                self.raised(self.negation(test), error, into)
+                return self._reached(node.body, into, rest)
         first = node.body[0]
         if self.depth > 0 and isinstance(first, ast.Return) and first.value is None and not node.orelse:
             return self._skipping(test, into, rest)
         if self.depth > 0 and returns([node]):
             return self._early(node, test, into, rest)
-        before = dict(self.names)
+        before, known = dict(self.names), self.knowledge()
+        after: list[Knowledge] = []
         states: list[dict[str, Any] | None] = []
         values: list[dict[str, Any]] = []
         bodies: list[list[cpp.Stmt]] = []
@@ -70,12 +73,17 @@ class HostBranches(HostCalls):
                 text_of(opposite(test.expr)): branch is not node.body,
             }
             self.possible = self.narrowed_to(test, branch is node.body)
+            self.learn_in_branch(facts)
             ended = self.statements(branch, body)
             values.append({name: as_it_is(value) for name, value in self.names.items()})
             self.restore(assumed)
+            if ended is None:
+                after.append(self.knowledge(known, facts))
+            self.know(known)
             self.possible, self.holds = possible, holds
             states.append(None if ended is not None else self.names)
             bodies.append(body)
+        self.know(known, *after)
         alive = [state for state in states if state is not None]
         self.names = dict(alive[0]) if alive else before
         if len(alive) == 2:
@@ -87,6 +95,12 @@ class HostBranches(HostCalls):
         elif bodies[1]:
             into.append(cpp.If(opposite(test.expr), bodies[1], []))
         return None if alive else Returned(None)
+
+    def _reached(self, branch: list[ast.stmt], into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
+        """The only branch that goes on."""
+        if self.depth > 0 and returns(branch):
+            return self.statements([*branch, *rest], into) or Returned(None)
+        return self.statements(branch, into)
 
     def _merged(
         self,
@@ -136,18 +150,24 @@ class HostBranches(HostCalls):
         """A condition with returns, and what follows, in a helper: a conditional expression."""
         ends: list[Returned] = []
         bodies: list[list[cpp.Stmt]] = []
-        names = dict(self.names)
+        names, known = dict(self.names), self.knowledge()
+        after: list[Knowledge] = []
         for branch, facts in ((node.body, test.facts), (node.orelse, self.facts_if_false.get(id(test), ()))):
             body: list[cpp.Stmt] = []
             assumed = self.assuming(facts)
+            self.learn_in_branch(facts)
             done = self.statements([*branch, *rest], body)
             self.restore(assumed)
+            if not isinstance(done, Jumped):
+                after.append(self.knowledge(known, facts))
+            self.know(known)
             self.names = dict(names)
             if done is None:
                 raise DraftError(self.place(node), "a helper that returns by some ways only is not translated")
             ends.append(done)
             bodies.append(body)
         self.into = into
+        self.know(known, *after)
         if isinstance(ends[0], Jumped) or isinstance(ends[1], Jumped):
             raising = 0 if isinstance(ends[0], Jumped) else 1
             into.append(cpp.If(opposite(test.expr) if raising else test.expr, bodies[raising], []))
@@ -171,9 +191,13 @@ class HostBranches(HostCalls):
     def _skipping(self, test: v.Number, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
         """``if a: return`` in a helper without a result: what follows is executed unless a."""
         body: list[cpp.Stmt] = []
-        assumed = self.assuming(self.facts_if_false.get(id(test), ()))
+        known, facts = self.knowledge(), self.facts_if_false.get(id(test), ())
+        skipped = self.knowledge(known, test.facts)
+        assumed = self.assuming(facts)
+        self.learn_in_branch(facts)
         self.statements(rest, body)
         self.restore(assumed)
+        self.know(known, skipped, self.knowledge(known))
         into.append(cpp.If(opposite(test.expr), body, []))
         return Returned(None)
 

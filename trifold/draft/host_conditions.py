@@ -256,7 +256,7 @@ class Conditions:
         if sign in ("==", "!=") and isinstance(x.expr, cpp.CallTo) and isinstance(b, int):
             owner = self.dimension_calls.get(id(x.expr))
             if owner is not None:
-                return self._knowing(result.expr, (v.Fact(owner, dimensions=b),), sign == "!=", result.of_dtype)
+                return self.knowing(result.expr, (v.Fact(owner, dimensions=b),), sign == "!=", result.of_dtype)
         return result
 
     def texts_equal(self, sign: str, a: Any, b: Any, node: ast.AST) -> v.Number:
@@ -317,7 +317,7 @@ class Conditions:
             joined.expr = self.looked_up("has_entry", dict(b), named, a)
         if isinstance(a, v.Number) and a.bytes_of is not None and all(isinstance(each, int) for each in b):
             facts = (v.Fact(a.bytes_of, sizes=tuple(b)),)
-            return self._knowing(opposite(joined.expr) if negated else joined.expr, facts, negated)
+            return self.knowing(opposite(joined.expr) if negated else joined.expr, facts, negated)
         return v.Number(opposite(joined.expr), v.BOOL) if negated else joined
 
     def _dtype_in(self, negated: bool, a: v.DtypeOf, b: tuple[Any, ...], node: ast.AST) -> Any:
@@ -330,7 +330,7 @@ class Conditions:
         for test in tests[1:]:
             joined = cpp.Infix("||", joined, test, type=v.BOOL)
         facts = (v.Fact(a.tensor, dtypes=tuple(b)),)
-        return self._knowing(cpp.Prefix("!", joined) if negated else joined, facts, negated)
+        return self.knowing(cpp.Prefix("!", joined) if negated else joined, facts, negated)
 
     def looked_up(self, function: str, table: dict[int, Any], node: ast.expr, key: v.Number) -> cpp.CallTo:
         """``entry`` or ``has_entry`` of a dict of constants, which the binding has under the dict's name."""
@@ -381,9 +381,9 @@ class Conditions:
                 if isinstance(expr, cpp.Infix)
                 else cpp.Prefix("!", expr)
             )
-        return self._knowing(expr, facts, negated, known)
+        return self.knowing(expr, facts, negated, known)
 
-    def _knowing(
+    def knowing(
         self, expr: cpp.Expr, facts: tuple[v.Fact, ...], negated: bool, known: tuple[Any, ...] | None = None
     ) -> v.Number:
         """A condition, and the facts about tensors if it holds, or if it does not."""
@@ -434,7 +434,7 @@ class Conditions:
             facts = (v.Fact(whole, same_shape=other),)
         exprs = [self.dims(each, node) for each in (a, b)]
         same = call("trifold::same_sizes", *exprs)
-        return self._knowing(cpp.Prefix("!", same) if negated else same, facts, negated)
+        return self.knowing(cpp.Prefix("!", same) if negated else same, facts, negated)
 
     def dims(self, shape: Any, node: ast.AST) -> cpp.Expr:
         """A shape as a list of numbers, for a ``trifold::Dims`` parameter."""

@@ -161,15 +161,7 @@ class HostExpressions(Conditions):
         if isinstance(node.op, ast.Not):
             if not isinstance(value, v.Number):
                 return not self.truth(value)
-            known = None if value.of_dtype is None else tuple(not each for each in value.of_dtype)
-            certain = None
-            if value.certain is not None:
-                certain = tuple(None if each is None else not each for each in value.certain)
-            facts = self.facts_if_false.get(id(value), ())
-            negated = v.Number(opposite(self.truth(value).expr), v.BOOL, facts=facts, of_dtype=known, certain=certain)
-            self.facts_if_false[id(negated)] = value.facts
-            self.kept += [value, negated]
-            return negated
+            return self.negation(value)
         if not isinstance(value, v.Number):
             return UNARY[type(node.op)](value)
         sign = {ast.USub: "-", ast.Invert: "~"}[type(node.op)]
@@ -177,6 +169,18 @@ class HostExpressions(Conditions):
         if value.interval is not None and sign == "-":
             interval = -value.interval[1], -value.interval[0]
         return v.Number(cpp.Prefix(sign, value.expr, type=value.type, interval=interval), value.type, interval)
+
+    def negation(self, value: v.Number) -> v.Number:
+        """``not value``."""
+        known = None if value.of_dtype is None else tuple(not each for each in value.of_dtype)
+        certain = None
+        if value.certain is not None:
+            certain = tuple(None if each is None else not each for each in value.certain)
+        facts = self.facts_if_false.get(id(value), ())
+        negated = v.Number(opposite(self.truth(value).expr), v.BOOL, facts=facts, of_dtype=known, certain=certain)
+        self.facts_if_false[id(negated)] = value.facts
+        self.kept += [value, negated]
+        return negated
 
     def _rounded_up(self, node: ast.BinOp) -> Any:
         """-(-a // b): a / b, rounded up."""

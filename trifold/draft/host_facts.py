@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.host_conditions import call, text_of
 from trifold.draft.host_parts import HostParts
+
+#: What checks tell about a tensor.
+_TOLD = ("known", "dimensions", "choices", "sizes", "like", "present", "expr")
+
+Knowledge = dict[v.Tensor, tuple[tuple[Any, ...], tuple[v.Tensor, ...]]]  # of each: those, and tensors of its shape
 
 
 class HostFacts(HostParts):
@@ -17,11 +24,43 @@ class HostFacts(HostParts):
     function: Any  # the launch function
     earlier: dict[str, v.Tensor]
     arguments: dict[str, Any]
+    callers: list[dict[str, Any]]  # the names of the functions that called this one
     into: list[cpp.Stmt]
     expecting: bool  # whether expect_earlier is still to be called: after the function's first checks
 
     def message_part(self, part: str | cpp.Expr) -> cpp.Expr:
         raise NotImplementedError
+
+    def knowledge(self, tensors: Iterable[v.Tensor] | None = None, facts: tuple[v.Fact, ...] = ()) -> Knowledge:
+        """What is known here about these tensors, or about all, but not about those that are absent by the ``facts``:
+        what a check says of an optional tensor is not contradicted where there is none."""
+        if tensors is None:
+            tensors = _tensors_in((self.names, self.arguments, self.callers))
+        absent = [each.tensor for each in facts if each.given is False]
+        here = [x for x in tensors if x not in absent]
+        return {x: (tuple(getattr(x, name) for name in _TOLD), tuple(x.same_shape)) for x in here}
+
+    def know(self, before: Knowledge, *ways: Knowledge) -> None:
+        """Restore what was known before code that may be skipped, and add what is known after each of the ``ways`` by
+        which control arrives."""
+        for tensor, (told, same_shape) in before.items():
+            arriving = [way[tensor] for way in ways if tensor in way]
+            for number, (name, old) in enumerate(zip(_TOLD, told, strict=True)):
+                found = [new[number] for new, _ in arriving]
+                agreed = bool(found) and all(each is found[0] or each == found[0] for each in found)
+                setattr(tensor, name, found[0] if agreed else old)
+            first, *others = [shapes for _, shapes in arriving] or [same_shape]
+            tensor.same_shape = [each for each in first if all(each in shapes for shapes in others)]
+
+    def learn_in_branch(self, facts: tuple[v.Fact, ...]) -> None:
+        """Of what a condition tells, what is not yet known; that a tensor is present is assumed by expressions too."""
+        for fact in facts:
+            of_dtype = fact.dtypes is not None or fact.by_key is not None or fact.same_dtype is not None
+            news = (
+                fact.tensor.dtypes is None if of_dtype else fact.dimensions is not None or fact.same_shape is not None
+            )
+            if news and not fact.given:
+                self.learn((fact,))
 
     def learn(self, facts: tuple[v.Fact, ...]) -> None:
         for fact in facts:
@@ -56,6 +95,8 @@ class HostFacts(HostParts):
         if self.key is None and len(dtypes) > 1:
             self.key, self.key_dtypes = tensor, dtypes
             self.expecting = True
+        if tensor is self.key and len(dtypes) > 1 and dtypes != self.key_dtypes:
+            return  # the kernels are made for the dtypes of the first check, which another one narrows
         if tensor is not self.key and len(dtypes) > 1:
             tensor.choices = dtypes
             return
@@ -80,6 +121,24 @@ class HostFacts(HostParts):
             tensor.known = known.dtypes
             if known.dimensions is not None:
                 self.require_dimensions(tensor, known.dimensions)
+
+
+def _tensors_in(values: Iterable[Any]) -> list[v.Tensor]:
+    """The tensors in terms of which values are known."""
+    found: list[v.Tensor] = []
+    waiting, seen = list(values), set[int]()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen or isinstance(value, (type, cpp.Expr)):
+            continue
+        seen.add(id(value))
+        if isinstance(value, v.Tensor):
+            found.append(value)
+        if isinstance(value, (dict, tuple, list)):
+            waiting += value.values() if isinstance(value, dict) else value
+        elif dataclasses.is_dataclass(value):
+            waiting += (getattr(value, each.name) for each in dataclasses.fields(value))
+    return found
 
 
 def _relate(tensor: v.Tensor, other: v.Tensor) -> None:

@@ -40,7 +40,8 @@ class HostLoops(HostNumbers):
         of_helper = self.depth > 0 and returns(node.body)
         # A known number that is an index may choose among things that have no C++.
         is_index = bool(assigned_names([node.target]) & _indices(node.body))
-        written_out = of_helper or is_index or not any(jumps(node.body))
+        is_read_after = bool(assigned_names([node.target]) & read_names(rest))
+        written_out = of_helper or is_index or is_read_after or not any(jumps(node.body))
         bounds = self._range(node.iter, _MOST_UNROLLED if written_out else 0)
         if bounds is not None:
             if of_helper:
@@ -168,10 +169,12 @@ class HostLoops(HostNumbers):
         self, node: ast.For | ast.While, changing: dict[str, Any], before: dict[str, Any], body: list[cpp.Stmt]
     ) -> None:
         """One iteration, and the names after the loop."""
+        known = self.knowledge()
         self.turns.append(changing)
         if self.statements(node.body, body) is None:
             self._assign_changed(changing, body, node)
         self.turns.pop()
+        self.know(known)
         remedy = "assign it before the loop"
         made = {name: v.Unknown(f"{name} is assigned in a loop only", remedy) for name in assigned_names([node])}
         self.names = {**made, **before, **changing}

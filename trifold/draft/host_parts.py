@@ -77,7 +77,10 @@ class HostParts(HostExpressions):
         known = None if dtype.dtypes is None else tuple(each.is_floating_point for each in dtype.dtypes)
         if known is not None and len(set(known)) == 1:
             return known[0]
-        return v.Number(call("trifold::is_floating_point", self.scalar(dtype, node)), v.BOOL, of_dtype=known)
+        floating = call("trifold::is_floating_point", self.scalar(dtype, node))
+        if dtype.tensor is None or known is not None:
+            return v.Number(floating, v.BOOL, of_dtype=known)
+        return self.knowing(floating, (v.Fact(dtype.tensor, dtypes=v.FLOATING),), negated=False)
 
     def dimensions_of(self, tensor: v.Tensor) -> Any:
         if tensor.dimensions is not None:
