@@ -246,6 +246,30 @@ def atomic_on_bytes(x):
     cuda.atomic.add(x, 0, 1)  # refused: an atomic operation on
 
 
+@cuda.jit(device=True)
+def row_and_column(k):
+    return k // 4, k % 4
+
+
+@cuda.jit
+def tuple_of_a_call(x):
+    held = cuda.local.array((4, 4), float32)
+    held[row_and_column(5)] = 1  # refused: an index that is a tuple is a variable; assign the tuple to a variable
+    x[0] = held[1, 1]
+
+
+@cuda.jit
+def atomic_on_a_row(x):
+    held = cuda.shared.array((4, 4), float32)
+    cuda.atomic.add(held, 2, 1)  # refused: not on a part of it; write one index for each dimension
+    x[0] = held[2, 0]
+
+
+@cuda.jit
+def index_is_no_integer(x):
+    cuda.atomic.add(x, 1.5, 1)  # refused: an index must be an integer, not float64; convert it: int(index)
+
+
 @cuda.jit
 def unknown_module(x):
     x[0] = math.factorial(3)  # refused: factorial is not translated
@@ -337,6 +361,9 @@ KERNELS = {
     "loses_digits": [float64[::1], int64],
     "recursion": [_ARRAY],
     "atomic_on_bytes": [_BYTES],
+    "tuple_of_a_call": [_ARRAY],
+    "atomic_on_a_row": [_ARRAY],
+    "index_is_no_integer": [_ARRAY],
     "other_lengths": [_ARRAY],
     "too_many_dimensions": [_ARRAY],
     "enumerates_a_range": [_ARRAY],

@@ -217,7 +217,47 @@ def transposed(x, y, out):
     out[i] += total_of(turned) + total_of(square)
 
 
+@cuda.jit(device=True)
+def write_at(table, place, v):
+    table[place] = v
+    table[place] += 0.5
+
+
+@cuda.jit(device=True)
+def element_at(table, place):
+    return table[place]
+
+
+@cuda.jit
+def tuples_are_indices(x, y, out):
+    i = cuda.grid(1)
+    table = cuda.local.array((4, 8), float64)
+    table[:, :] = x[i]
+    place = (i % 4, i % 8)
+    of_two_types = (i % 4, cuda.threadIdx.y)
+    table[place] = y[i]
+    table[of_two_types] -= table[place] * 2
+    write_at(table, (3, i % 8), x[i])
+    cuda.atomic.add(table, place, 2.5)
+    cuda.atomic.add(table, (i % 2, 1), 0.25)
+    end = (1, -1)
+    table[end] += 7
+    last = (3, 7)
+    if y[i] > 0:
+        last = (2, i % 5)
+    if x[i] > 0:
+        last = (0, 2)
+    for each in ((0, 1), (1, 0)):
+        out[i] += table[each]
+    row = (2,)
+    out[i] += table[row][3] + table[1, 7] * 3 + element_at(table, (i % 4, 1))
+    if y[i] <= 0:
+        out[i] += table[0, 2] * 5
+    out[i] += table[last]
+
+
 _KERNELS = (
+    tuples_are_indices,
     transposed,
     counts_from_the_end,
     slices_begin_anywhere,

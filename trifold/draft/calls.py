@@ -264,14 +264,14 @@ class Calls(Views):
         base, *others = call.arguments
         first = t.Constant(call.place, 0)
         first.type, first.interval = self.each(types.int64), (0, 0)
-        return self._atomic(name, call, base, first, others)
+        return self._atomic(name, call, base, [first], others)
 
     def atomic(self, name: str, call: t.Call) -> cpp.Expr:
         base, index, *others = call.arguments
-        return self._atomic(name, call, base, index, others)
+        return self._atomic(name, call, base, index.elements if isinstance(index, t.TupleOf) else [index], others)
 
-    def _atomic(self, name: str, call: t.Call, base: t.Expr, index: t.Expr, others: list[t.Expr]) -> cpp.Expr:
-        element, array = self.element(base, [index], "atomic")
+    def _atomic(self, name: str, call: t.Call, base: t.Expr, indices: list[t.Expr], others: list[t.Expr]) -> cpp.Expr:
+        element, array = self.element(base, indices, "atomic")
         kind = call.type
         assert kind is not None
         if array.stored is not None and array.stored != self.numbers.name(kind):

@@ -13,11 +13,11 @@ from numba import types
 from trifold.draft import oracle, vectors
 from trifold.draft import tree as t
 from trifold.draft.builder import INDEX_STUBS, Builder
-from trifold.draft.operations import OPERATIONS, dtype_named, typed_call
+from trifold.draft.operations import ATOMICS, OPERATIONS, dtype_named, typed_call
 from trifold.draft.records import member_type
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import Source, read
-from trifold.draft.split import mixed_names, parts_of, split
+from trifold.draft.split import indices_in, mixed_names, parts_of, split
 
 _MOST_ROUNDS = 30
 _REMEDIES = {
@@ -179,6 +179,8 @@ class _Inference:
         base, value = statement.base, statement.value
         if base.type is None or value.type is None:
             return
+        if _is_array(base.type):
+            statement.indices = indices_in(statement.indices)
         element = (
             self._element(base, statement.indices)
             if statement.member is None
@@ -267,8 +269,10 @@ class _Inference:
                 return self._unify_expressions(operands, expression)
             case t.Choice(chosen=chosen, otherwise=otherwise):
                 return self._unify_expressions([chosen, otherwise], expression)
-            case t.Item(base=base, indices=indices):
-                return self._element(base, indices)
+            case t.Item(base=base):
+                if _is_array(base.type):
+                    expression.indices = indices_in(expression.indices)
+                return self._element(base, expression.indices)
             case t.TupleOf(elements=elements):
                 columns = zip(*(each.type or () for each in elements), strict=True)
                 return tuple(types.BaseTuple.from_types(column) for column in columns)
@@ -300,12 +304,18 @@ class _Inference:
             if not isinstance(each, types.Array):
                 raise DraftError(base.place, f"{each} has no elements")
             if len(indices) > each.ndim:
-                raise DraftError(base.place, f"{len(indices)} indices of an array of {each.ndim} dimensions")
+                raise DraftError(
+                    base.place,
+                    f"{len(indices)} indices of an array of {each.ndim} dimensions",
+                    "write one index for each dimension",
+                )
             for index in indices:
                 if index.type is not None and not all(
                     isinstance(i, (types.Integer, types.Boolean)) for i in index.type
                 ):
-                    raise DraftError(index.place, f"an index must be an integer, not {index.type[0]}")
+                    raise DraftError(
+                        index.place, f"an index must be an integer, not {index.type[0]}", "convert it: int(index)"
+                    )
             kept = each.ndim - sum(not isinstance(index, t.Slice) for index in indices)
             layout = each.layout if not any(isinstance(index, t.Slice) for index in indices) else "A"
             found.append(each.dtype if kept == 0 else each.copy(ndim=kept, layout=layout))
@@ -366,6 +376,20 @@ class _Inference:
             passed += parts_of(argument, width) if width > 1 else [argument]
         call.arguments = passed
 
+    def _index_of_atomic(self, atomic: t.Call) -> None:
+        """Take the index apart if it is a tuple, and require one of an element."""
+        base, index, *others = atomic.arguments
+        if not _is_array(base.type):
+            return
+        parts = index.elements if isinstance(index, t.TupleOf) else indices_in([index])
+        if any(isinstance(each, types.Array) for each in self._element(base, parts)):
+            problem = "an atomic operation is on an element of an array, not on a part of it"
+            raise DraftError(atomic.place, problem, "write one index for each dimension: cuda.atomic.add(x, (i, j), v)")
+        if parts != [index] and not isinstance(index, t.TupleOf):
+            whole = t.TupleOf(index.place, parts)
+            whole.type = index.type
+            atomic.arguments = [base, whole, *others]
+
     def _call(self, expression: t.Call) -> t.Type | None:
         function = expression.function
         python = getattr(function, "py_func", None)
@@ -390,6 +414,8 @@ class _Inference:
                 self.function.callees.append(callee)
             self._pass_in_parts(expression, callee)
             return callee.result or self._each(types.none)
+        if function in ATOMICS and len(expression.arguments) > 1:
+            self._index_of_atomic(expression)
         signatures = []
         for instance in range(self.instances):
             signature = typed_call(known, expression, instance)
@@ -421,6 +447,10 @@ def _bind(call: t.Call, source: Source) -> None:
         wanted = ", ".join(source.parameters) or "nothing"
         raise DraftError(call.place, f"{source.name} takes {wanted}")
     call.arguments, call.keywords = [given[name] for name in source.parameters], {}
+
+
+def _is_array(kind: t.Type | None) -> bool:
+    return bool(kind) and all(isinstance(each, types.Array) for each in kind or ())
 
 
 def _is_series(kind: types.Type) -> bool:

@@ -210,6 +210,11 @@ class _Ranges:
                 return 0, MOST_ELEMENTS
             case t.Item(base=t.Table(values=values) | t.Read(version=t.Version(value=t.Table(values=values)))):
                 return int(values.min()), int(values.max())
+            case t.Item(
+                base=t.Read(version=t.Version(part=None, value=t.TupleOf(elements=elements))),
+                indices=[t.Constant(value=int() as number)],
+            ):
+                return elements[number].interval
             case t.Item(base=t.Read(version=t.Version(value=t.TupleOf(elements=elements)))):
                 return _union(each.interval for each in elements)
             case t.Compare():

@@ -288,7 +288,11 @@ class Views:
         if len(indices) == 1 and isinstance(indices[0], t.TupleOf):
             indices = list(indices[0].elements)
         if len(indices) != array.dimensions:
-            raise DraftError(base.place, f"{len(indices)} indices of an array of {array.dimensions} dimensions")
+            raise DraftError(
+                base.place,
+                f"{len(indices)} indices of an array of {array.dimensions} dimensions",
+                "write one index for each dimension",
+            )
         return self.element_at(array, [self._index(array, d, each) for d, each in enumerate(indices)], access), array
 
     def element_at(self, array: Array, indices: list[cpp.Expr], access: str) -> cpp.Expr:
