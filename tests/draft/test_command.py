@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,6 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.draft.test_refusals import drafting
+from trifold.new.family import FAMILIES
+from trifold.new.render import op_texts
+from trifold.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 
@@ -103,3 +109,16 @@ def test_a_refusal_names_file_and_line(workspace: Path) -> None:
     assert refused.returncode == 2
     assert "prototypes/add.py:17: a list is not translated" in refused.stderr.replace("\n", "")
     assert not list((workspace / "cuda_src").iterdir())
+
+
+def test_the_prototypes_of_trifold_new_are_drafted(workspace: Path) -> None:
+    ops = {f"my_{family.replace('-', '_')}": family for family in FAMILIES}
+    (workspace / "prototypes" / "add.py").unlink()
+    for op, family in ops.items():
+        files = Workspace(workspace).files(op)
+        files.prototype.write_text(op_texts(files, family, None)[files.prototype], encoding="utf-8")
+    done = drafting("ops", str(workspace / "prototypes"))
+    assert done.returncode == 0, done.stderr
+    texts, refused = json.loads(done.stdout)
+    assert refused == {}
+    assert texts.keys() == ops.keys()

@@ -143,6 +143,9 @@ class Conditions:
     def evaluate(self, node: ast.expr) -> Any:
         raise NotImplementedError
 
+    def negation(self, value: v.Number) -> v.Number:
+        raise NotImplementedError
+
     def truth(self, value: Any) -> Any:
         """The value as a condition: a Python bool if it is known."""
         if isinstance(value, v.Tensor | v.Shape | v.Sizes | v.Text | v.Listed):
@@ -276,8 +279,10 @@ class Conditions:
         parts = [self._compared(ast.Eq(), x, y, node) for x, y in zip(a, b, strict=True)]
         if all(isinstance(part, bool) for part in parts):
             return all(parts) != negated
-        joined = self._joined(True, [v.number(part) for part in parts])
-        return v.Number(opposite(joined.expr), v.BOOL) if negated else joined
+        if False in parts:
+            return negated
+        joined = self._joined(True, [part for part in parts if not isinstance(part, bool)])
+        return self.negation(joined) if negated else joined
 
     def _is_none(self, negated: bool, a: Any, b: Any, node: ast.AST) -> Any:
         if b is not None:
