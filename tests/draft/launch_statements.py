@@ -43,6 +43,16 @@ REFUSED_STATEMENTS = {
     "half": ("turns = int(x.half())", "let it be torch.int32 or torch.float32"),
     "maybe": ("turns = x[0].item() if turns else 1", "assign it to a variable before"),
     "flipped": ("a = x.flip(0)", "let a kernel compute it"),
+    "attribute": ("turns = 1 if x.is_cuda else 2", ".is_cuda is no condition, unless it is called"),
+    "no_gradient": ("turns = 1 if x.grad is None else 2", "an attribute that is no number is not compared"),
+    "assigned": ("x[0] = 2", "launch a kernel that gets output(...) of it"),
+    "assigned_tensor": ("y[0] = x[1]", "write x[i].copy_(y) for a tensor y"),
+    "changed_element": ("y[0] += 1", "launch a kernel that changes the elements"),
+    "tried": ("try:", "    turns = 1", "finally:", "    turns = 2", "check before: if ...: raise RuntimeError"),
+    "plus": ("a = x + 1", "let a kernel, or ports/*.py, compute with tensors"),
+    "printed": ("print(turns)", "leave it out"),
+    "sorted": ("a = torch.sort(x)", "call it in ports/*.py before the operator"),
+    "undefined": ("y.fill_(nothing)", "assign it before, or define it in the module"),
     "sliced": ("a = x[:, ::2]", "write x[start:stop], x[i, j]"),
 }
 

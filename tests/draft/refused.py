@@ -1,12 +1,14 @@
 """Kernels that are refused. Each has a comment at the line that the refusal names: the words that it must have."""
 
 import math
+from collections import namedtuple
 
 import numpy as np
 from numba import complex64, cuda, float32, float64, from_dtype, int64, uint8
 from numba.cuda import libdevice
 
 LENGTHS = [4, 8]
+Both = namedtuple("Both", ["first", "second"])
 LENGTHS_OF_PARTS = (4, 8)
 TURNS = np.array([1, 1j])
 
@@ -276,6 +278,48 @@ def unknown_module(x):
 
 
 @cuda.jit
+def in_an_array(x, n):
+    if n in x:  # refused: `in` is translated of a tuple of numbers, without calls; write a tuple
+        x[0] = 1
+
+
+@cuda.jit
+def string_in_a_kernel(x, n):
+    if n == "mean":  # refused: this literal is not translated; pass numbers to the kernel, or members of an enum
+        x[0] = 1
+
+
+@cuda.jit
+def named_tuple_in_a_kernel(x):
+    both = Both(x[0], 1)  # refused: Both is not translated; write a tuple, and its elements as p[0] and p[1]
+    x[0] = both.first
+
+
+@cuda.jit
+def size_is_called(x):
+    x[0] = x.size()  # refused: the method size is not translated in a kernel; write x.size, the number of elements
+
+
+@cuda.jit
+def view_in_a_kernel(x):
+    bits = x.view(uint8)  # refused: the method view is not translated in a kernel; let the launch function do it
+    x[0] = bits[0]
+
+
+@cuda.jit
+def one_name_for_two_functions(x, n):
+    f = math.sqrt  # refused: is assigned more than once; give each its own name
+    if n > 0:
+        f = math.exp
+    x[0] = f(x[0])
+
+
+@cuda.jit
+def function_is_no_number(x):
+    x[0] += math.sqrt  # refused: sqrt is no number; call it
+
+
+@cuda.jit
 def starred_call(x):
     x[0] = max(*LENGTHS)  # refused: a call with *
 
@@ -372,6 +416,13 @@ KERNELS = {
     "a_call_chooses": [_ARRAY],
     "left_out": [_ARRAY],
     "unknown_module": [_ARRAY],
+    "in_an_array": [_ARRAY, int64],
+    "string_in_a_kernel": [_ARRAY, int64],
+    "named_tuple_in_a_kernel": [_ARRAY],
+    "size_is_called": [_ARRAY],
+    "view_in_a_kernel": [_ARRAY],
+    "one_name_for_two_functions": [_ARRAY, int64],
+    "function_is_no_number": [_ARRAY],
     "starred_call": [_ARRAY],
     "returns_a_value": [_ARRAY],
     "packed_record": [_PACKED, _ARRAY],

@@ -1,6 +1,7 @@
 """The meaning of tuples, sequences, parts of arrays, enumerations and arguments; see semantics.py."""
 
 import enum
+import math
 import operator
 from collections import namedtuple
 
@@ -280,7 +281,34 @@ def pairs_of_several_types(x, y, out):
     out[i] += cuda.gridsize(2)[1] + cuda.grid(2)[0] + sum_and_product(x[i], 2.0)[1]
 
 
+@cuda.jit
+def members_of_tuples(x, y, out):
+    i = cuda.grid(1)
+    some = (1, i % 5, 2.5)
+    if y[i] in (3, 5):
+        out[i] += 1
+    if y[i] not in _TABLE:
+        out[i] += 10
+    if y[i] in some and i not in (3, i % 4):
+        out[i] += 100
+    out[i] += 1000 * (x[i] in (0.05, y[i])) + 10000 * (i in (7,))
+
+
+@cuda.jit
+def other_names_of_functions(x, y, out):
+    tid, add = cuda.threadIdx, cuda.atomic.add
+    root = math.sqrt
+    kind = float32
+    held = cuda.local.array(4, kind)
+    own = product_of
+    held[1] = x[tid.x]
+    add(held, 1, kind(2.5))
+    out[tid.x] = root(kind(abs(held[1]))) + own((y[tid.x], 3))
+
+
 _OF_FLOATS = (
+    members_of_tuples,
+    other_names_of_functions,
     parts_of_tuples,
     pairs_of_several_types,
     pairs_are_looped_over,

@@ -159,7 +159,11 @@ class _Kernels:
                 found.append(names.expanded(number_given.type if precision is None else precision.kinds))
                 stored.append(None)
             else:
-                raise DraftError(launch.place, f"argument {number + 1} of the launch is not translated")
+                raise DraftError(
+                    launch.place,
+                    f"argument {number + 1} of the launch is not translated",
+                    "pass tensors and numbers, one by one",
+                )
         return _Instance(launch.kernel, tuple(found), tuple(stored), (names.key, names.others, names.key_array))
 
     def _array(self, tensor: v.Tensor, launch: Launch, number: int, names: TypeNames) -> Type:

@@ -6,6 +6,7 @@ import ast
 import enum
 import operator
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +15,7 @@ from numba import cuda
 
 from trifold.draft import oracle
 from trifold.draft import tree as t
+from trifold.draft.constructs import not_called, refused
 from trifold.draft.folding import BINARY, COMPARE, UNARY, folded, truth
 from trifold.draft.loops import Loops
 from trifold.draft.refusal import DraftError, Place
@@ -37,6 +39,7 @@ class Builder(Loops):
         self.versions: list[t.Version] = []
         self.returns: list[t.Return] = []
         self.names: Names | None = {}
+        self.aliases: dict[str, t.Known] = {}  # what is no number, such as a function, by the name that it has here
         self.dtypes: dict[str, t.Expr] = {}  # the array of `x.dtype.type`, by the name to which that was assigned
         self.leaving: list[tuple[list[Names], list[Names]]] = []  # for each enclosing loop: names at break, at continue
         parameters = []
@@ -133,7 +136,7 @@ class Builder(Loops):
                 self.leaving[-1][0 if stops else 1].append(dict(self.names or {}))
                 self.names = None
                 return [t.Break(place, last) if stops else t.Continue(place, last)]
-        raise _refused(node, place)
+        raise refused(node, place)
 
     def _assert(self, test: ast.expr, place: Place, last: int) -> list[t.Stmt]:
         """Without ``debug=True``, Numba silently ends a thread whose assertion fails."""
@@ -191,6 +194,8 @@ class Builder(Loops):
         if value is not None:
             return t.Constant(place, value, None, self.source.text(node))
         match node:
+            case ast.Name(id=name) if name in self.aliases:
+                return replace(self.aliases[name], place=place)
             case ast.Name(id=name) if name in self.local:
                 if self.names is None or name not in self.names:
                     raise DraftError(place, f"{name} has no value here", "assign it before")
@@ -210,6 +215,9 @@ class Builder(Loops):
                 return t.Compare(place, [COMPARE[type(op)] for op in ops], operands)
             case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
                 return t.Constant(place, self._is_none(left) == isinstance(op, ast.Is))
+            case ast.Compare(left=left, ops=[ast.In() | ast.NotIn() as op], comparators=[values]):
+                found = self._membership(left, values, place)
+                return found if isinstance(op, ast.In) else t.Unary(place, operator.not_, found)
             case ast.BoolOp(op=op, values=values):
                 return self._logical(isinstance(op, ast.And), values, place)
             case ast.IfExp():
@@ -222,7 +230,24 @@ class Builder(Loops):
                 return t.Item(place, self._expression(base), self._indices(index))
             case ast.Tuple(elts=elements):
                 return t.TupleOf(place, [self._expression(element) for element in elements])
-        raise _refused(node, place)
+        raise refused(node, place)
+
+    def _membership(self, left: ast.expr, values: ast.expr, place: Place) -> t.Expr:
+        """``left in (a, b)`` as ``left == a or left == b``."""
+        whole = self._expression(values)
+        if isinstance(whole, t.Read) and whole.version.part is None and isinstance(whole.version.value, t.TupleOf):
+            count = len(whole.version.value.elements)
+            elements: list[t.Expr] = [t.Item(place, whole, [t.Constant(place, number)]) for number in range(count)]
+        elif isinstance(whole, t.TupleOf):
+            elements = whole.elements
+        else:
+            elements = []
+        calls = any(isinstance(each, ast.Call) for node in (left, values) for each in ast.walk(node))
+        if not elements or calls:
+            problem = "`in` is translated of a tuple of numbers, without calls"
+            raise DraftError(place, problem, "write a tuple, as in k in (65, 67), and assign what calls return before")
+        equal = [t.Compare(place, [operator.eq], [self._expression(left), each]) for each in elements]
+        return equal[0] if len(equal) == 1 else t.Logical(place, False, list(equal))
 
     def _is_none(self, node: ast.expr) -> bool:
         """Whether it is a parameter that is None; no other variable can be."""
@@ -276,7 +301,7 @@ class Builder(Loops):
         if isinstance(called, t.Attribute) and called.name in METHODS and not arguments:
             return t.Call(place, METHODS[called.name], [called.base], {})
         if not isinstance(called, t.Known):
-            raise DraftError(place, "only functions from outside the kernel can be called")
+            raise not_called(called, place)
         if called.value is len and len(arguments) == 1:
             return self._length_of(arguments[0])
         if called.value is float and len(arguments) == 1:
@@ -361,7 +386,7 @@ class Builder(Loops):
         if not isinstance(base, t.Known) or base.value in INDEX_STUBS:
             return t.Attribute(place, base, name)
         if not hasattr(base.value, name):
-            raise DraftError(place, f"{_name_of(base.value)} has no attribute {name}")
+            raise DraftError(place, f"{_name_of(base.value)} has no attribute {name}", "correct the name")
         if base.value is cuda and name == "warpsize":
             return t.Constant(place, np.int32(32))
         if base.value is cuda and name == "laneid":
@@ -397,7 +422,7 @@ def _number_of(text: str, place: Place) -> float:
     try:
         return float(text)
     except ValueError:
-        raise DraftError(place, f"{text!r} is no number") from None
+        raise DraftError(place, f"{text!r} is no number", "write a number, 'nan' or 'inf'") from None
 
 
 def _mark_reads(body: list[t.Stmt]) -> None:
@@ -414,48 +439,6 @@ def _mark_reads(body: list[t.Stmt]) -> None:
         if not version.is_read:
             version.is_read = True
             waiting += version.sources
-
-
-_OUTSIDE = "define it outside of the kernel, with @cuda.jit(device=True)"
-_REMEDIES = {
-    "NamedExpr": "assign it before the statement",
-    "Lambda": _OUTSIDE,
-    "FunctionDef": _OUTSIDE,
-    "List": "write a tuple, or use cuda.local.array",
-    "ListComp": "write a loop",
-    "GeneratorExp": "write a loop",
-    "Raise": "return, and check arguments in the launch function",
-    "Try": "test before the operation",
-    "Match": "write if and elif",
-    "Delete": "leave it out",
-}
-
-
-def _refused(node: ast.AST, place: Place) -> DraftError:
-    return DraftError(place, f"{_words(node)} is not translated", _REMEDIES.get(type(node).__name__, ""))
-
-
-def _words(node: ast.AST) -> str:
-    """Describes a construct for an error message."""
-    named = {
-        "NamedExpr": "an assignment within an expression (:=)",
-        "ListComp": "a list comprehension",
-        "GeneratorExp": "a generator",
-        "Lambda": "a lambda",
-        "JoinedStr": "an f-string",
-        "Constant": "this literal",
-        "List": "a list",
-        "Dict": "a dictionary",
-        "Try": "try",
-        "Raise": "raise",
-        "Assert": "assert",
-        "With": "with",
-        "FunctionDef": "a function within a kernel",
-        "Compare": "this comparison",
-        "Delete": "del",
-        "Match": "match",
-    }
-    return named.get(type(node).__name__, type(node).__name__)
 
 
 def _name_of(value: Any) -> str:

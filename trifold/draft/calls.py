@@ -215,7 +215,11 @@ class Calls(Views):
 
     def grid_size(self, call: t.Call) -> cpp.Expr:
         if isinstance(call.type and call.type[0], types.BaseTuple):
-            raise DraftError(call.place, "cuda.gridsize(2) is translated where it is unpacked")
+            raise DraftError(
+                call.place,
+                "cuda.gridsize(2) is translated where it is unpacked",
+                "write width, height = cuda.gridsize(2)",
+            )
         return self._global_size("x")
 
     def sync_warp(self, call: t.Call) -> cpp.Expr:
@@ -282,7 +286,9 @@ class Calls(Views):
         if any(isinstance(each, types.Integer) and each.bitwidth < 32 for each in kind):
             raise DraftError(call.place, f"an atomic operation on {kind[0]} is not translated", "use int32 or wider")
         if not floating and not all(isinstance(each, types.Integer) for each in kind):
-            raise DraftError(call.place, "an atomic operation on this type is not translated")
+            raise DraftError(
+                call.place, "an atomic operation on this type is not translated", "use int32, int64, float32 or float64"
+            )
         if name == "atomicSub" and (floating or wide):
             name, values = "atomicAdd", (cpp.Prefix("-", values[0], type=kind),)
         if floating and name not in ("atomicAdd", "atomicExch", "atomicMax", "atomicMin"):

@@ -107,7 +107,11 @@ class Expressions(Calls):
                 return self._item(expression)
             case t.TupleOf(elements=elements):
                 return self._tuple_of(expression, [self.value(each) for each in elements])
-        raise DraftError(expression.place, f"a {type(expression).__name__.lower()} is not translated here")
+        raise DraftError(
+            expression.place,
+            f"a {type(expression).__name__.lower()} is not translated here",
+            "assign its parts to variables, and use those",
+        )
 
     def _read(self, version: t.Version, interval: Interval | None) -> cpp.Expr:
         variable = self.variables.of[version]
@@ -194,7 +198,11 @@ class Expressions(Calls):
             return cpp.Literal(str(dimensions), dimensions, type=self.each(types.int32), interval=(dimensions,) * 2)
         if name in ("real", "imag", "x", "y", "z", "w"):
             return cpp.Member(self.value(base), name, type=expression.type)
-        raise DraftError(expression.place, f".{name} is not translated here")
+        raise DraftError(
+            expression.place,
+            f".{name} is not translated here",
+            "use shape, size or ndim, or x.dtype.type(v), which converts v",
+        )
 
     def member(self, record: t.Expr, name: str, kind: Type | None, interval: Interval | None) -> cpp.Expr:
         """A field of an element of an array."""
@@ -326,7 +334,11 @@ class Expressions(Calls):
         if isinstance(base, t.Attribute) and base.name == "shape":
             (index,) = expression.indices
             if not isinstance(index, t.Constant):
-                raise DraftError(index.place, "a dimension is chosen by a constant")
+                raise DraftError(
+                    index.place,
+                    "a dimension is chosen by a constant",
+                    "write x.shape[0] and x.shape[1], each in its branch of an if",
+                )
             if is_tuple(base.base.type):
                 count = len((base.base.type or ())[0])
                 return cpp.Literal(str(count), count, type=self.each(types.int32), interval=(count, count))
@@ -476,7 +488,11 @@ def _table_of(expression: t.Item) -> t.Item | None:
         kind = kind.dtype
     values = np.array(_numbers(base))
     if isinstance(kind, types.BaseTuple) or values.ndim != len(indices) or values.dtype == object:
-        raise DraftError(expression.place, "an element of a tuple of mixed types is chosen by a constant")
+        raise DraftError(
+            expression.place,
+            "an element of a tuple of mixed types is chosen by a constant",
+            "write t[0] and t[1], each in its branch of an if",
+        )
     table = t.Table(expression.place, values.astype(numpy_support.as_dtype(kind)), base.name)
     table.type = tuple(types.Array(kind, values.ndim, "C") for _ in base.type)
     item = t.Item(expression.place, table, indices)

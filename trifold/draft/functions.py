@@ -282,7 +282,11 @@ class Module:
                 arguments.append(self.numbers.convert(expressions.value(argument), kind))
                 continue
             if array.contiguous is False and call.callees.parameters[number].type[0].layout == "C":
-                raise DraftError(argument.place, "a part of an array that is not contiguous is passed as if it were")
+                raise DraftError(
+                    argument.place,
+                    "a part of an array that is not contiguous is passed as if it were",
+                    "pass the whole array, and the index at which the part begins",
+                )
             arguments.append(expressions.first(array))
             arguments += [array.describe(one.kind, one.dimension) for one in written.wanted[number]]
         result = written.result

@@ -20,7 +20,7 @@ from trifold.draft import host_values as v
 from trifold.draft.folding import BINARY
 from trifold.draft.host_calls import Returned
 from trifold.draft.host_loops import HostLoops
-from trifold.draft.host_syntax import simplified
+from trifold.draft.host_syntax import simplified, statement_remedy
 from trifold.draft.host_values import NUMBERS
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import function_tree, without_none
@@ -153,7 +153,11 @@ class Host(HostLoops):
             return "Tensor"
         if typing.get_origin(hint) is tuple and all(a is torch.Tensor for a in typing.get_args(hint)):
             return f"std::tuple<{', '.join('Tensor' for _ in typing.get_args(hint))}>"
-        raise DraftError(self.place(tree), "the result is not annotated as Tensor, a tuple of them, or None")
+        raise DraftError(
+            self.place(tree),
+            "the result is not annotated as Tensor, a tuple of them, or None",
+            "write -> Tensor, -> tuple[Tensor, Tensor] or -> None",
+        )
 
     def fresh(self, wanted: str) -> str:
         wanted = wanted.lstrip("_").partition(".")[0] or "value"
@@ -178,7 +182,8 @@ class Host(HostLoops):
             return self._executed(node, into, rest)
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             # An operation of Python that a value of this kind does not have.
-            raise DraftError(self.place(node), f"this statement is not translated ({error})") from error
+            problem = f"this statement is not translated ({error})"
+            raise DraftError(self.place(node), problem, statement_remedy(node)) from error
 
     def _executed(self, node: ast.stmt, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
         self.into = into
@@ -220,7 +225,8 @@ class Host(HostLoops):
             case ast.Raise():
                 return self.fail(node, into)
             case _:
-                raise DraftError(self.place(node), f"{type(node).__name__} in a launch function is not translated")
+                problem = f"{type(node).__name__} in a launch function is not translated"
+                raise DraftError(self.place(node), problem, statement_remedy(node))
         return None
 
     into: list[cpp.Stmt]
@@ -259,7 +265,7 @@ class Host(HostLoops):
             return value.expr
         if isinstance(value, tuple) and all(isinstance(each, v.Tensor) for each in value):
             return cpp.Braces(tuple(each.expr for each in value))
-        raise DraftError(self.place(node), "only tensors are returned")
+        raise DraftError(self.place(node), "only tensors are returned", "return a tensor or a tuple of tensors")
 
     def assign(self, target: ast.expr, value: Any, into: list[cpp.Stmt]) -> None:
         if isinstance(target, ast.Starred):
@@ -276,7 +282,11 @@ class Host(HostLoops):
             for each, part in zip(target.elts, parts, strict=True):
                 self.assign(each, part, into)
             return
-        raise DraftError(self.place(target), "this assignment in a launch function is not translated")
+        if isinstance(target, ast.Subscript) and isinstance(base := self.evaluate(target.value), v.Tensor):
+            self.assign_elements(base, value, target)
+            return
+        problem = "this assignment in a launch function is not translated"
+        raise DraftError(self.place(target), problem, "assign names, or elements of a tensor that the function made")
 
     def unpacked(self, value: Any, target: ast.Tuple | ast.List) -> tuple[Any, ...]:
         if isinstance(value, v.Shape) and len(value.parts) == 1 and isinstance(value.parts[0], v.Part):
@@ -286,7 +296,9 @@ class Host(HostLoops):
                 return self.unpacked_around(tensor, len(target.elts), stars[0])
             if tensor.dimensions not in (None, len(target.elts)):
                 raise DraftError(
-                    self.place(target), f"a shape of {tensor.dimensions} dimensions is unpacked into {len(target.elts)}"
+                    self.place(target),
+                    f"a shape of {tensor.dimensions} dimensions is unpacked into {len(target.elts)}",
+                    f"write {tensor.dimensions} names",
                 )
             self.require_dimensions(tensor, len(target.elts))
             return tuple(self.size(tensor, d) for d in range(len(target.elts)))
@@ -294,7 +306,11 @@ class Host(HostLoops):
             return value
         if isinstance(value, v.Listed):
             return tuple(self.numbers_of(value.tensor, range(len(target.elts)), target, all_of=True))
-        raise DraftError(self.place(target), "what is unpacked here is not known while drafting")
+        raise DraftError(
+            self.place(target),
+            "what is unpacked here is not known while drafting",
+            "unpack a shape, or a tuple of as many values",
+        )
 
     def named(self, value: Any, name: str, into: list[cpp.Stmt]) -> Any:
         """The value in a variable, unless it is a name or a literal."""

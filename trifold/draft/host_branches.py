@@ -163,7 +163,11 @@ class HostBranches(HostCalls):
             self.know(known)
             self.names = dict(names)
             if done is None:
-                raise DraftError(self.place(node), "a helper that returns by some ways only is not translated")
+                raise DraftError(
+                    self.place(node),
+                    "a helper that returns by some ways only is not translated",
+                    "return a value by each way, or raise RuntimeError",
+                )
             ends.append(done)
             bodies.append(body)
         self.into = into

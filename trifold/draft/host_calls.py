@@ -71,7 +71,7 @@ class HostCalls(HostFacts):
         if plain and not any(_symbolic(each) for each in (*arguments, *keywords.values())):
             return function(*arguments, **keywords)
         name = getattr(function, "__name__", str(function))
-        raise DraftError(self.place(node), f"{name} in a launch function is not translated")
+        raise DraftError(self.place(node), f"{name} in a launch function is not translated", _remedy_for(function))
 
     def inlined(
         self,
@@ -86,7 +86,7 @@ class HostCalls(HostFacts):
     ) -> Any:
         """The result of a helper, whose body is written at its call."""
         if self.depth > 12:
-            raise DraftError(self.place(node), "helpers that call each other are not translated")
+            raise DraftError(self.place(node), "helpers that call each other are not translated", "write a loop")
         signature = tree.args
         plain = [each.arg for each in signature.args]
         bound: dict[str, Any] = {**defaults, **dict(zip(plain, arguments, strict=False))}
@@ -112,6 +112,14 @@ class HostCalls(HostFacts):
             self.into = into
         return None if done is None else done.value
 
+    def assign_elements(self, x: v.Tensor, value: Any, target: ast.Subscript) -> None:
+        """``x[i] = number``, by the method that fills a part of a tensor."""
+        if not isinstance(value, (v.Number, bool, int, float)):
+            problem = "only a number is assigned to a part of a tensor"
+            raise DraftError(self.place(target), problem, "write x[i].copy_(y) for a tensor y")
+        written = ast.copy_location(ast.Call(target, [], []), target)
+        self.method(v.Method(self.part_of(x, target.slice, target), "fill_"), (value,), {}, written)
+
     def method(self, method: v.Method, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
         owner, name = method.owner, method.name
         if isinstance(owner, v.Tensor):
@@ -134,7 +142,16 @@ class HostCalls(HostFacts):
             return self.product(owner, node)
         if isinstance(owner, str):
             return getattr(owner, name)(*arguments, **keywords)
-        raise DraftError(self.place(node), f".{name} is not translated in a launch function")
+        problem = f".{name} is not translated in a launch function"
+        raise DraftError(self.place(node), problem, "use numbers, tuples, and methods of tensors")
+
+
+def _remedy_for(function: Any) -> str:
+    if hasattr(function, "_fields"):
+        return "write a tuple, and unpack it"
+    if function is print:
+        return "leave it out"
+    return "let a kernel compute it, or call it in ports/*.py before the operator"
 
 
 def _defaults(function: FunctionType) -> dict[str, Any]:

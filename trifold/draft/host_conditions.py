@@ -148,6 +148,8 @@ class Conditions:
 
     def truth(self, value: Any) -> Any:
         """The value as a condition: a Python bool if it is known."""
+        if isinstance(value, v.Method):
+            raise TypeError(f".{value.name} is no condition, unless it is called")
         if isinstance(value, v.Tensor | v.Shape | v.Sizes | v.Text | v.Listed):
             raise TypeError("a tensor, shape or string is no condition")
         if isinstance(value, v.Number) and value.type != v.BOOL:
@@ -234,6 +236,8 @@ class Conditions:
         return self._joined(True, parts) if parts else True
 
     def _compared(self, op: ast.cmpop, a: Any, b: Any, node: ast.Compare) -> Any:
+        if isinstance(a, v.Method) or isinstance(b, v.Method):
+            raise TypeError("an attribute that is no number is not compared")
         if isinstance(op, (ast.Is, ast.IsNot)):
             return self._is_none(isinstance(op, ast.IsNot), a, b, node)
         if isinstance(op, (ast.In, ast.NotIn)):
@@ -268,7 +272,11 @@ class Conditions:
         for each in (a, b):
             parts = each.parts if isinstance(each, v.Text) else (each,)
             if len(parts) != 1 or sign not in ("==", "!="):
-                raise DraftError(self.place(node), "this comparison of strings is not translated")
+                raise DraftError(
+                    self.place(node),
+                    "this comparison of strings is not translated",
+                    "compare an argument with one string, by == or !=",
+                )
             (part,) = parts
             written.append(part if isinstance(part, cpp.Expr) else string(str(part)))
         return v.Number(cpp.Infix(sign, written[0], written[1], type=v.BOOL), v.BOOL)
@@ -290,7 +298,7 @@ class Conditions:
                 return self._dtypes_equal(negated, a, b, node)
             if isinstance(a, v.Tensor) and isinstance(b, v.Tensor):
                 return self._same_tensor(negated, a, b, node)
-            raise DraftError(self.place(node), "only `is None` is translated")
+            raise DraftError(self.place(node), "only `is None` is translated", "compare by ==")
         if not isinstance(a, v.Tensor) or not a.optional or a.present:
             return (a is not None) if negated else (a is None)
         given = call(f"{text_of(a.expr)}.has_value")
@@ -310,7 +318,11 @@ class Conditions:
 
     def _is_in(self, negated: bool, a: Any, b: Any, node: ast.Compare) -> Any:
         if not isinstance(b, (tuple, list, dict)):
-            raise DraftError(self.place(node), "`in` is translated for a tuple, a list or a dict")
+            raise DraftError(
+                self.place(node),
+                "`in` is translated for a tuple, a list or a dict",
+                "write a tuple of numbers, dtypes or strings",
+            )
         if isinstance(a, v.DtypeOf):
             return self._dtype_in(negated, a, tuple(b), node)
         parts = [self._compared(ast.Eq(), a, each, node) for each in b]
@@ -364,7 +376,9 @@ class Conditions:
         if a.tensor is None:
             if known is not None and len(set(known)) == 1:
                 return known[0]
-            raise DraftError(self.place(node), "these dtypes are not compared")
+            raise DraftError(
+                self.place(node), "these dtypes are not compared", "compare that of a tensor: x.dtype == torch.float32"
+            )
         if isinstance(b, v.DtypeOf) and b.tensor is not None:
             expr: cpp.Expr = call("trifold::same_dtype", a.tensor.expr, b.tensor.expr)
             if a.tensor.is_dtype or b.tensor.is_dtype:
@@ -414,7 +428,11 @@ class Conditions:
                 return call("trifold::dtype_code", self.key.expr)
         if isinstance(dtype, v.DtypeOf) and dtype.scalar is not None:
             return call("trifold::dtype_code", dtype.scalar)
-        raise DraftError(self.place(node), "this dtype is not translated")
+        raise DraftError(
+            self.place(node),
+            "this dtype is not translated",
+            "write torch.float32, x.dtype or an argument that is a dtype",
+        )
 
     def scalar(self, dtype: Any, node: ast.AST) -> cpp.Expr:
         """A dtype as a ScalarType."""
@@ -426,7 +444,11 @@ class Conditions:
             if dtype.tensor is not None:
                 found = scalar_of(dtype.tensor)
         if found is None:
-            raise DraftError(self.place(node), "this dtype is not translated")
+            raise DraftError(
+                self.place(node),
+                "this dtype is not translated",
+                "write torch.float32, x.dtype or an argument that is a dtype",
+            )
         return found
 
     def _shapes_equal(self, negated: bool, a: Any, b: Any, node: ast.AST) -> v.Number:

@@ -6,7 +6,6 @@ import ast
 import dataclasses
 import math
 import operator
-import re
 from typing import Any
 
 import torch
@@ -17,16 +16,18 @@ from trifold.draft import host_values as v
 from trifold.draft.cpp import fits
 from trifold.draft.expressions import least_type
 from trifold.draft.folding import BINARY, UNARY
-from trifold.draft.host_conditions import SIGNS, Conditions, call, infix, opposite, text_of, whole_shape
+from trifold.draft.host_conditions import SIGNS, call, infix, opposite, text_of, whole_shape
 from trifold.draft.host_powers import as_float, power
 from trifold.draft.host_ranges import range_of_result
+from trifold.draft.host_syntax import statement_remedy
+from trifold.draft.host_texts import HostTexts, text_parts
 from trifold.draft.refusal import DraftError
 from trifold.draft.reserved import FUNCTION_NAMES
 from trifold.draft.source import is_short_row
 from trifold.draft.variables import KEYWORDS
 
 
-class HostExpressions(Conditions):
+class HostExpressions(HostTexts):
     """A base class of the executor."""
 
     names: dict[str, Any]
@@ -49,7 +50,9 @@ class HostExpressions(Conditions):
                     return _as_known(self.names[name])
                 if name in self.globals:
                     return self.constant(name, self.globals[name])
-                raise DraftError(self.place(node), f"{name} has no value here")
+                raise DraftError(
+                    self.place(node), f"{name} has no value here", "assign it before, or define it in the module"
+                )
             case ast.Attribute(value=base, attr=attribute):
                 return self.attribute(self.evaluate(base), attribute, node)
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
@@ -79,7 +82,8 @@ class HostExpressions(Conditions):
                 return self.called(self.evaluate(function), self.elements(arguments), named, node)
             case ast.GeneratorExp() | ast.ListComp():
                 return self.comprehension(node)
-        raise DraftError(self.place(node), f"{type(node).__name__} in a launch function is not translated")
+        problem = f"{type(node).__name__} in a launch function is not translated"
+        raise DraftError(self.place(node), problem, statement_remedy(node))
 
     def constant(self, name: str, value: Any) -> Any:
         """A number defined outside the function keeps its name, unless a variable has that name."""
@@ -109,7 +113,11 @@ class HostExpressions(Conditions):
                 elif isinstance(inner, (tuple, list)):
                     found += inner
                 else:
-                    raise DraftError(self.place(node), "what is unpacked here is not known while drafting")
+                    raise DraftError(
+                        self.place(node),
+                        "what is unpacked here is not known while drafting",
+                        "unpack a tuple or a shape",
+                    )
             else:
                 found.append(self.evaluate(node))
         return tuple(found)
@@ -133,7 +141,11 @@ class HostExpressions(Conditions):
             for each, part in zip(target.elts, value, strict=True):
                 self._bind(each, part)
         else:
-            raise DraftError(self.place(target), "this variable of a comprehension is not translated")
+            raise DraftError(
+                self.place(target),
+                "this variable of a comprehension is not translated",
+                "write one name, or as many as each element has values",
+            )
 
     def series(self, value: Any, node: ast.expr) -> tuple[Any, ...]:
         """The elements of what a loop runs over."""
@@ -208,15 +220,19 @@ class HostExpressions(Conditions):
 
     def binary(self, op: Any, a: Any, b: Any, node: ast.AST) -> Any:
         if isinstance(a, v.Text) or isinstance(b, v.Text):
-            return v.Text((*_text_parts(a), *_text_parts(b)))
+            return v.Text((*text_parts(a), *text_parts(b)))
         if isinstance(a, v.Shape) and isinstance(b, (tuple, v.Shape)):
             return v.Shape((*a.parts, *(b.parts if isinstance(b, v.Shape) else b)))
         if isinstance(a, str) and op is operator.mod:
-            return self._formatted(a, b if isinstance(b, tuple) else (b,), node)
+            return self.formatted(a, b if isinstance(b, tuple) else (b,), node)
         if not isinstance(a, v.Number) and not isinstance(b, v.Number):
             return _of_constants(op, a, b)
         if not all(isinstance(each, (v.Number, bool, int, float)) for each in (a, b)):
-            raise DraftError(self.place(node), "this operator is not translated in a launch function")
+            raise DraftError(
+                self.place(node),
+                "this operator is not translated in a launch function",
+                "compute with numbers and sizes; let a kernel compute with tensors",
+            )
         x, y = v.number(a), v.number(b)
         known = self.by_dtype(op, x, y, a, b)
         kind = v.FLOAT if v.FLOAT in (x.type, y.type) or op is operator.truediv else v.INT
@@ -233,7 +249,11 @@ class HostExpressions(Conditions):
             return power(x, y, self.place(node))
         else:
             if op not in SIGNS:
-                raise DraftError(self.place(node), "this operator is not translated in a launch function")
+                raise DraftError(
+                    self.place(node),
+                    "this operator is not translated in a launch function",
+                    "compute with numbers and sizes; let a kernel compute with tensors",
+                )
             if op is operator.lshift and isinstance(a, int):
                 x = v.Number(cpp.Name(f"int64_t{{{a}}}", type=v.INT, interval=(a, a)), v.INT, (a, a))
             whole = op is operator.truediv and v.FLOAT not in (x.type, y.type)
@@ -245,16 +265,6 @@ class HostExpressions(Conditions):
         result.of_dtype = known
         precision = x.precision or y.precision
         return result if precision is None else self.rounded(precision, result)
-
-    def _formatted(self, text: str, values: tuple[Any, ...], node: ast.AST) -> v.Text:
-        """``"%d and %s" % (a, b)``."""
-        words = re.split("%[ds]", text)
-        if len(words) != len(values) + 1 or "%" in "".join(words):
-            raise DraftError(self.place(node), "a format in a message is not translated", "write it as f-string")
-        parts: list[str | cpp.Expr] = [words[0]]
-        for value, word in zip(values, words[1:], strict=True):
-            parts += [*self.in_words(value, node), word]
-        return v.Text(tuple(parts))
 
     def with_known_range(self, x: v.Number) -> v.Number:
         """A number that depends on the key's dtype, restricted to the dtypes for which this is reached."""
@@ -312,7 +322,7 @@ class HostExpressions(Conditions):
             return made
         shapes = (v.Shape, v.Sizes, tuple)
         if isinstance(chosen, shapes) and isinstance(otherwise, shapes) and _has_sizes(chosen, otherwise):
-            lists = [self._list(each, node) for each in (chosen, otherwise)]
+            lists = [self.list_of(each, node) for each in (chosen, otherwise)]
             return v.Sizes(cpp.Ternary(test.expr, *lists))
         if isinstance(chosen, tuple) and isinstance(otherwise, tuple) and len(chosen) == len(otherwise):
             return tuple(self.chosen(test, a, b, node) for a, b in zip(chosen, otherwise, strict=True))
@@ -325,7 +335,11 @@ class HostExpressions(Conditions):
             if found is not None:
                 parts = [self.scalar(each, node) for each in (chosen, otherwise)]
                 return v.DtypeOf(found, scalar=cpp.Ternary(test.expr, *parts))
-            raise DraftError(self.place(node), "which dtype this is depends on more than the dtypes of the arguments")
+            raise DraftError(
+                self.place(node),
+                "which dtype this is depends on more than the dtypes of the arguments",
+                "choose by the dtype of a tensor alone",
+            )
         if _is_number(chosen) and _is_number(otherwise):
             x, y = v.number(chosen), v.number(otherwise)
             kind = v.FLOAT if v.FLOAT in (x.type, y.type) else v.BOOL if x.type == y.type == v.BOOL else v.INT
@@ -336,18 +350,6 @@ class HostExpressions(Conditions):
         if chosen is otherwise or (isinstance(chosen, str) and chosen == otherwise):
             return chosen
         return v.Either(test, chosen, otherwise)
-
-    def _list(self, shape: Any, node: ast.AST) -> cpp.Expr:
-        if isinstance(shape, v.Sizes):
-            return shape.expr
-        parts = shape.parts if isinstance(shape, v.Shape) else shape
-        written: list[cpp.Expr] = []
-        for part in parts:
-            if isinstance(part, v.Part):
-                written.append(_range(part))
-            else:
-                written.append(v.number(part).expr)
-        return call("trifold::sizes", *written)
 
     def _either(self, test: v.Number, a: Any, b: Any) -> Any:
         if a == b:
@@ -380,65 +382,6 @@ class HostExpressions(Conditions):
         for tensor, present, expr in reversed(before):
             tensor.present, tensor.expr = present, expr
 
-    # --------------------------------------------------------------------------------------------- texts
-
-    def text(self, nodes: list[ast.expr]) -> v.Text | str:
-        parts: list[str | cpp.Expr] = []
-        for node in nodes:
-            if isinstance(node, ast.Constant):
-                parts.append(str(node.value))
-                continue
-            assert isinstance(node, ast.FormattedValue)
-            value = self.evaluate(node.value)
-            if node.format_spec is None and node.conversion == ord("r") and isinstance(value, str | v.Text):
-                parts += ["'", *self.in_words(value, node), "'"]
-            elif node.format_spec is None:
-                parts += self.in_words(value, node)
-            elif isinstance(value, v.Number) and value.type == v.FLOAT and _is_g(node.format_spec):
-                parts.append(call("trifold::in_digits", value.expr))
-            else:
-                raise DraftError(self.place(node), "a format in a message is not translated", "leave it out")
-        if all(isinstance(part, str) for part in parts):
-            return "".join(str(part) for part in parts)
-        return v.Text(tuple(parts))
-
-    def in_words(self, value: Any, node: ast.AST) -> list[str | cpp.Expr]:
-        match value:
-            case v.Text(parts=parts):
-                return list(parts)
-            case v.Number(expr=expr):
-                return [expr]
-            case v.Shape(parts=(v.Part() as part,)):
-                whole = whole_shape(value)
-                return [cpp.Name(f"trifold::Shape{{{text_of(whole.expr)}}}") if whole else _range(part)]
-            case v.Shape(parts=parts) if any(isinstance(part, v.Part) for part in parts):
-                return [self._list(value, node)]
-            case v.Shape(parts=parts):
-                return self.in_words(parts, node)
-            case v.Sizes(expr=expr):
-                return [expr]
-            # Not for a tuple with texts, whose elements Python would print in quotes.
-            case tuple() if not any(isinstance(each, v.Text) for each in value):
-                words = [[repr(each)] if isinstance(each, str) else self.in_words(each, node) for each in value]
-                separated = [part for each in words for part in (", ", *each)]
-                return ["(", *separated[1:], ",)" if len(value) == 1 else ")"]
-            case v.DtypeOf(tensor=tensor) if tensor is not None and tensor.is_dtype:
-                return ["torch.", tensor.expr]
-            case v.DtypeOf(tensor=tensor) if tensor is not None:
-                return ["torch.", cpp.Name(f"trifold::Dtype{{{text_of(tensor.expr)}}}")]
-            case v.Either(test=test, chosen=str() as chosen, otherwise=str() as otherwise):
-                return [cpp.Ternary(test.expr, cpp.Name(f'"{chosen}"'), cpp.Name(f'"{otherwise}"'))]
-            case v.DeviceOf(tensor=tensor) if tensor is not None:
-                return [cpp.Name(f"trifold::Place{{{text_of(tensor.expr)}}}")]
-            case str() | int() | float() | torch.dtype():
-                return [str(value)]
-        value_text = ast.unparse(node.value if isinstance(node, ast.FormattedValue) else node)
-        raise DraftError(
-            self.place(node),
-            f"{value_text} in a message is not translated",
-            "messages have text, numbers, shapes, dtypes and devices",
-        )
-
     # --------------------------------------------------------------------------------------------- parts
 
     def attribute(self, base: Any, name: str, node: ast.AST) -> Any:
@@ -446,19 +389,6 @@ class HostExpressions(Conditions):
 
     def item(self, base: Any, index: ast.expr, node: ast.Subscript) -> Any:
         raise NotImplementedError
-
-
-def _range(part: v.Part) -> cpp.Expr:
-    return call("trifold::sizes_of", part.tensor.expr, cpp.Name(str(part.start)), cpp.Name(str(part.stop)))
-
-
-def _is_g(spec: ast.expr) -> bool:
-    """The format ``:g``: six digits."""
-    return isinstance(spec, ast.JoinedStr) and [ast.unparse(each) for each in spec.values] == ["'g'"]
-
-
-def _text_parts(value: Any) -> tuple[str | cpp.Expr, ...]:
-    return value.parts if isinstance(value, v.Text) else (str(value),)
 
 
 def _has_sizes(*shapes: Any) -> bool:

@@ -374,7 +374,11 @@ def _all_or_any(all_of: bool) -> Handler:
     def write(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
         (values,) = arguments
         if not isinstance(values, tuple):
-            raise DraftError(host.place(node), "how many conditions these are is not known while drafting")
+            raise DraftError(
+                host.place(node),
+                "how many conditions these are is not known while drafting",
+                "write a tuple, or a comprehension over one",
+            )
         return host.joined(all_of, [host.truth(each) for each in values])
 
     return write
@@ -386,7 +390,9 @@ def _length(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
         return len(value)
     if isinstance(value, v.Tensor):
         return host.size(value, 0)
-    raise DraftError(host.place(node), "this length is not known while drafting")
+    raise DraftError(
+        host.place(node), "this length is not known while drafting", "write x.numel(), x.dim() or x.shape[0]"
+    )
 
 
 def _of_series(function: Any) -> Handler:

@@ -120,13 +120,21 @@ class HostLoops(HostNumbers):
             return None
         start, stop, step = {1: (0, *given, 1), 2: (*given, 1)}.get(len(given), given)
         if not isinstance(step, int) or step == 0:
-            raise DraftError(self.place(node), "a step that is not known while drafting is not translated")
+            raise DraftError(
+                self.place(node),
+                "a step that is not known while drafting is not translated",
+                "write a number as the step, or a while loop",
+            )
         return v.number(start), v.number(stop), step
 
     def _counted(self, node: ast.For, bounds: tuple[v.Number, v.Number, int], into: list[cpp.Stmt]) -> None:
         start, stop, step = bounds
         if not isinstance(node.target, ast.Name):
-            raise DraftError(self.place(node.target), "this loop variable is not translated")
+            raise DraftError(
+                self.place(node.target),
+                "this loop variable is not translated",
+                "write one name, and unpack it in the loop",
+            )
         assigned = [self.names.get(name) for name in assigned_names([node])]
         may_change = self._is_changing(stop.expr) or any(_mentions(x, getattr(stop.expr, "text", "")) for x in assigned)
         if not isinstance(stop.expr, (cpp.Name, cpp.Literal)) or may_change:
@@ -157,7 +165,11 @@ class HostLoops(HostNumbers):
         breaks = any(isinstance(each, ast.Break) for each in jumps(node.body))
         endless = test is True and (breaks or returns(node.body))
         if not isinstance(test, v.Number) and not endless:
-            raise DraftError(self.place(node), "a loop that never ends, or never begins, is not translated")
+            raise DraftError(
+                self.place(node),
+                "a loop that never ends, or never begins, is not translated",
+                "write a condition of numbers that the loop changes, or break",
+            )
         if body:
             body.append(cpp.If(opposite(v.number(test).expr), [cpp.Jump("break")], []))
         head = v.number(True) if body or endless else test
@@ -270,9 +282,17 @@ class HostLoops(HostNumbers):
             kind = "Tensor" if isinstance(value, v.Tensor) else v.NUMBERS[value.type]
             if isinstance(value, v.Tensor):
                 if not isinstance(new, v.Tensor) or not _is_like(new, value):
-                    raise DraftError(self.place(node), f"{name} is another kind of tensor after a turn of the loop")
+                    raise DraftError(
+                        self.place(node),
+                        f"{name} is another kind of tensor after a turn of the loop",
+                        "assign it to another name",
+                    )
             elif not isinstance(new, (v.Number, bool, int, float)) or v.number(new).type != value.type:
-                raise DraftError(self.place(node), f"{name} is of another type after a turn of the loop")
+                raise DraftError(
+                    self.place(node),
+                    f"{name} is of another type after a turn of the loop",
+                    "begin with that type, as in total = 0.0, or use two names",
+                )
             moves.append((value.expr, (new if isinstance(new, v.Tensor) else v.number(new)).expr, kind))
         self.names |= changing
         texts = [(target.text, getattr(expr, "text", None)) for target, expr, _ in moves]

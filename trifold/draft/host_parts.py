@@ -70,7 +70,11 @@ class HostParts(HostExpressions):
         if isinstance(base, v.Either):
             return v.Either(base.test, getattr(base.chosen, name), getattr(base.otherwise, name))
         if isinstance(base, (v.Number, v.DtypeOf)):
-            raise DraftError(self.place(node), f".{name} of this is not translated")
+            raise DraftError(
+                self.place(node),
+                f".{name} of this is not translated",
+                "use numbers, and shape, dtype, device and ndim of tensors",
+            )
         return getattr(base, name)
 
     def is_floating(self, dtype: v.DtypeOf, node: ast.AST) -> Any:
@@ -120,7 +124,11 @@ class HostParts(HostExpressions):
                     at = self.evaluate(index)
                     if isinstance(at, int):
                         return self.size(whole.tensor, at)
-            raise DraftError(self.place(node), "this part of a shape is not translated")
+            raise DraftError(
+                self.place(node),
+                "this part of a shape is not translated",
+                "write x.shape[i], x.shape[i:] or x.shape[:-i], of numbers",
+            )
         if isinstance(base, v.Tensor):
             return self.part_of(base, index, node)
         if isinstance(index, ast.Slice):
@@ -154,7 +162,11 @@ class HostParts(HostExpressions):
             found = self.looked_up("entry", table, node.value, key)
             expr = dataclasses.replace(found, type=v.INT, interval=interval)
             return v.Number(expr, v.INT, interval, of_dtype=known)
-        raise DraftError(self.place(node), "which entry of this dict is meant is not known while drafting")
+        raise DraftError(
+            self.place(node),
+            "which entry of this dict is meant is not known while drafting",
+            "let each key be an integer, and each value one, or each a dtype",
+        )
 
     def entry_of_text(self, table: dict[Any, Any], key: v.Text, node: ast.Subscript) -> Any:
         """The number that a dict has for a string argument: one conditional expression for each key but the last."""

@@ -1,4 +1,5 @@
-"""Statements of a launch function in terms of others: ``assert`` as a condition, ``else`` of a loop as one after it."""
+"""Statements of a launch function in terms of others: ``assert`` as a condition, ``else`` of a loop as one after it;
+and what to write instead of those that it cannot have."""
 
 from __future__ import annotations
 
@@ -11,6 +12,25 @@ def simplified(tree: ast.FunctionDef) -> ast.FunctionDef:
     """The function with the same effects, in which no ``assert`` has a message, and no loop has ``else``."""
     made: ast.FunctionDef = ast.fix_missing_locations(_Simplified().visit(tree))
     return made
+
+
+_REMEDIES: dict[type[ast.AST], str] = {
+    ast.Try: "check before: if ...: raise RuntimeError(...)",
+    ast.Delete: "leave it out",
+    ast.AugAssign: "launch a kernel that changes the elements",
+    ast.Match: "write if and elif",
+    ast.Global: "pass the value as an argument",
+    ast.ClassDef: "use numbers and tuples",
+    ast.Lambda: "write a function with def",
+    ast.NamedExpr: "assign it before the statement",
+    ast.Set: "write a tuple",
+}
+
+
+def statement_remedy(node: ast.AST) -> str:
+    """What to write instead of a statement or expression that a launch function cannot have."""
+    general = "compute with numbers and sizes here; let a kernel, or ports/*.py, compute with tensors"
+    return _REMEDIES.get(type(node), general)
 
 
 class _Simplified(ast.NodeTransformer):

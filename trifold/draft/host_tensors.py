@@ -149,8 +149,9 @@ def _stride(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], n
     return v.Number(cpp.CallTo(f"{text_of(x.expr)}.stride", (v.number(dimension).expr,), type=v.INT), v.INT)
 
 
-def _size_of(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Number:
-    return host.size(x, arguments[0])
+def _size_of(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    given = (*arguments, *keywords.values())
+    return host.size(x, *given) if given else v.Shape((v.Part(x, 0, 0),))
 
 
 def _transposed(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:

@@ -13,18 +13,15 @@ from numba import types
 from trifold.draft import oracle, vectors
 from trifold.draft import tree as t
 from trifold.draft.builder import INDEX_STUBS, Builder
+from trifold.draft.constructs import remedy_for
 from trifold.draft.operations import ATOMICS, OPERATIONS, dtype_named, typed_call
+from trifold.draft.passing import bind, indices_in, parts_of
 from trifold.draft.records import member_type
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import Source, read
-from trifold.draft.split import indices_in, mixed_names, parts_of, split
+from trifold.draft.split import mixed_names, split
 
 _MOST_ROUNDS = 30
-_REMEDIES = {
-    **dict.fromkeys(("zeros", "ones", "empty"), "use cuda.local.array(shape, dtype), and assign array[:] = 0"),
-    "sum": "write a loop",
-    "clip": "use min and max",
-}
 _PARTIAL = None  # the type of an expression with an operand whose type is not known yet
 
 
@@ -42,11 +39,14 @@ class Analysis:
             return self.functions[key]
         source = read(function)
         if function in self.running:
-            raise DraftError(source.place(source.tree), "a function that calls itself is not translated")
+            raise DraftError(
+                source.place(source.tree), "a function that calls itself is not translated", "write a loop"
+            )
         if len(source.parameters) != len(arguments):
             raise DraftError(
                 source.place(source.tree),
                 f"{source.name} has {len(source.parameters)} parameters, but {len(arguments)} argument types are given",
+                "pass one argument for each parameter",
             )
         self.running.append(function)
         try:
@@ -158,7 +158,11 @@ class _Inference:
             return
         for each in value.type:
             if not isinstance(each, types.BaseTuple) or len(each) != len(versions):
-                raise DraftError(value.place, f"{len(versions)} variables cannot be assigned from {each}")
+                raise DraftError(
+                    value.place,
+                    f"{len(versions)} variables cannot be assigned from {each}",
+                    "write as many names as there are values",
+                )
         for part, version in enumerate(versions):
             self._set(version, tuple(each[part] for each in value.type))
 
@@ -166,17 +170,23 @@ class _Inference:
         if any(bound.type is None for bound in statement.bounds):
             return
         if not 1 <= len(statement.bounds) <= 3:
-            raise DraftError(statement.place, "range takes one to three numbers")
+            raise DraftError(statement.place, "range takes one to three numbers", "write range(start, stop, step)")
         found = []
         for column in zip(*(bound.type or () for bound in statement.bounds), strict=True):
             signature = oracle.resolve(range, column)
             if signature is None:
-                raise DraftError(statement.place, f"range of {', '.join(map(str, column))} is not translated")
+                raise DraftError(
+                    statement.place,
+                    f"range of {', '.join(map(str, column))} is not translated",
+                    "convert the bounds: int(n)",
+                )
             found.append(signature.args[0])
         statement.counter = tuple(found)
 
     def _store(self, statement: t.Store) -> None:
         base, value = statement.base, statement.value
+        if isinstance(value, t.Known):
+            raise self._no_number(value)
         if base.type is None or value.type is None:
             return
         if _is_array(base.type):
@@ -212,7 +222,11 @@ class _Inference:
         columns = list(zip(*(value.type for value in values if value is not None and value.type), strict=True))
         joined = [oracle.unify(*column) for column in columns]
         if any(each is None for each in joined):
-            raise DraftError(function.returns[0].place, f"{function.name} returns values of types that do not unify")
+            raise DraftError(
+                function.returns[0].place,
+                f"{function.name} returns values of types that do not unify",
+                "convert them to one type, as in float(k)",
+            )
         function.result = tuple(joined)
 
     def _require_types(self) -> None:
@@ -220,7 +234,11 @@ class _Inference:
             for outer in t.expressions(statement):
                 for each in t.walk_expression(outer):
                     if each.type is None and not isinstance(each, (t.Known, t.Slice, t.Call, t.Attribute)):
-                        raise DraftError(each.place, "the type of this expression does not settle")
+                        raise DraftError(
+                            each.place,
+                            "the type of this expression does not settle",
+                            "assign numbers, arrays or tuples of numbers, of one type for each name",
+                        )
 
     # --------------------------------------------------------------------------------------------- expressions
 
@@ -249,7 +267,7 @@ class _Inference:
                 return self._call(expression)
         for child in expression.children():
             if isinstance(child, t.Known):
-                raise DraftError(child.place, f"{getattr(child.value, '__name__', child.value)} is no number")
+                raise self._no_number(child)
         if any(child.type is None for child in expression.children() if not isinstance(child, t.Slice)):
             return _PARTIAL
         match expression:
@@ -276,13 +294,25 @@ class _Inference:
             case t.TupleOf(elements=elements):
                 columns = zip(*(each.type or () for each in elements), strict=True)
                 return tuple(types.BaseTuple.from_types(column) for column in columns)
-        raise DraftError(expression.place, f"{type(expression).__name__} is not translated")
+        raise DraftError(
+            expression.place,
+            f"{type(expression).__name__} is not translated",
+            "write arithmetic, comparisons and calls",
+        )
+
+    def _no_number(self, known: t.Known) -> DraftError:
+        name = getattr(known.value, "__name__", str(known.value))
+        return DraftError(known.place, f"{name} is no number", "call it, or compute with numbers")
 
     def _unify_expressions(self, parts: list[t.Expr], expression: t.Expr) -> t.Type:
         columns = list(zip(*(part.type or () for part in parts), strict=True))
         joined = [oracle.unify(*column) for column in columns]
         if any(each is None for each in joined):
-            raise DraftError(expression.place, f"{' and '.join(map(str, columns[0]))} have no type in common")
+            raise DraftError(
+                expression.place,
+                f"{' and '.join(map(str, columns[0]))} have no type in common",
+                "convert one of them, as in float(k)",
+            )
         return tuple(joined)
 
     def _resolve(self, function: Any, arguments: Any, at: t.Expr | t.Stmt) -> list[Any]:
@@ -291,7 +321,11 @@ class _Inference:
             signature = oracle.resolve(function, column)
             if signature is None:
                 name = getattr(function, "__name__", str(function))
-                raise DraftError(at.place, f"Numba has no {name} of {' and '.join(map(str, column))}")
+                raise DraftError(
+                    at.place,
+                    f"Numba has no {name} of {' and '.join(map(str, column))}",
+                    "convert the operands, as in float32(x)",
+                )
             found.append(signature)
         return found
 
@@ -302,7 +336,7 @@ class _Inference:
                 found.append(self._tuple_element(each, indices))
                 continue
             if not isinstance(each, types.Array):
-                raise DraftError(base.place, f"{each} has no elements")
+                raise DraftError(base.place, f"{each} has no elements", "index an array or a tuple")
             if len(indices) > each.ndim:
                 raise DraftError(
                     base.place,
@@ -334,14 +368,22 @@ class _Inference:
             return types.BaseTuple.from_types(parts)
         if isinstance(kind, types.UniTuple):
             return kind.dtype
-        raise DraftError(index.place, "an element of a tuple of mixed types is chosen by a constant")
+        raise DraftError(
+            index.place,
+            "an element of a tuple of mixed types is chosen by a constant",
+            "write t[0] and t[1], each in its branch of an if",
+        )
 
     def _attribute(self, expression: t.Attribute) -> t.Type | None:
         base, name = expression.base, expression.name
         if isinstance(base, t.Known):
             if name == "laneid" or (base.value in INDEX_STUBS and name in ("x", "y", "z")):
                 return self._each(types.int32)
-            raise DraftError(expression.place, f"{name} of {base.value} is not translated")
+            raise DraftError(
+                expression.place,
+                f"{name} of {base.value} is not translated",
+                "use x, y and z of cuda.threadIdx, blockIdx, blockDim and gridDim",
+            )
         if base.type is None:
             return _PARTIAL
         found: list[types.Type] = []
@@ -362,7 +404,11 @@ class _Inference:
             elif isinstance(each, types.Array) and name == "dtype":
                 return _PARTIAL  # dtype_named determines it
             else:
-                raise DraftError(expression.place, f".{name} of {each} is not translated")
+                raise DraftError(
+                    expression.place,
+                    f".{name} of {each} is not translated",
+                    "use shape, size, ndim or T of an array, or pass a number to the kernel",
+                )
         return tuple(found)
 
     def _pass_in_parts(self, call: t.Call, callee: t.Function) -> None:
@@ -397,13 +443,13 @@ class _Inference:
         expression.arguments = self.whole.get(expression, expression.arguments)
         counts = len(expression.arguments), len(expression.keywords)
         if known is None and python is not None and counts != (python.__code__.co_argcount, 0):
-            _bind(expression, read(python))
+            bind(expression, read(python))
         arguments = [*expression.arguments, *expression.keywords.values()]
         for argument in arguments:
             self.type(argument)  # also of those that the call leaves out
         if known is None and python is None:
             name = getattr(function, "__qualname__", getattr(function, "__name__", str(function)))
-            raise DraftError(expression.place, f"{name} is not translated", _REMEDIES.get(name, ""))
+            raise DraftError(expression.place, f"{name} is not translated", remedy_for(function, name))
         if known is None:
             if any(argument.type is None for argument in arguments):
                 return _PARTIAL
@@ -435,18 +481,6 @@ def _operation(function: Any) -> Any:
         return OPERATIONS.get(function)
     except TypeError:  # unhashable
         return None
-
-
-def _bind(call: t.Call, source: Source) -> None:
-    """Put arguments by name, and defaults, at their positions."""
-    given = dict(zip(source.parameters, call.arguments, strict=False)) | call.keywords
-    doubled = len(given) < len(call.arguments) + len(call.keywords)
-    for name, value in source.defaults.items():
-        given.setdefault(name, t.Constant(call.place, value))
-    if doubled or set(given) != set(source.parameters):
-        wanted = ", ".join(source.parameters) or "nothing"
-        raise DraftError(call.place, f"{source.name} takes {wanted}")
-    call.arguments, call.keywords = [given[name] for name in source.parameters], {}
 
 
 def _is_array(kind: t.Type | None) -> bool:

@@ -55,7 +55,11 @@ def _asked(call: t.Call, instance: int) -> Any:
     found = oracle.resolve(call.function, arguments)
     if found is None:
         name = getattr(call.function, "__name__", str(call.function))
-        raise DraftError(call.place, f"Numba has no {name} of {', '.join(map(str, arguments)) or 'nothing'} for CUDA")
+        raise DraftError(
+            call.place,
+            f"Numba has no {name} of {', '.join(map(str, arguments)) or 'nothing'} for CUDA",
+            "convert the arguments, as in float32(x)",
+        )
     return found
 
 
@@ -82,7 +86,9 @@ def _printed(call: t.Call, instance: int) -> Any:
         if not isinstance(kind, types.Integer | types.UnicodeType) and kind not in (types.float32, types.float64):
             raise DraftError(argument.place, f"Numba prints no {kind} on a GPU", "print numbers and strings")
     if call.keywords or len(arguments) > 32:  # Numba prints more than these by a format
-        raise DraftError(call.place, "print takes up to 32 numbers and strings, and nothing by name")
+        raise DraftError(
+            call.place, "print takes up to 32 numbers and strings, and nothing by name", "print fewer, by position"
+        )
     return signature(types.none, *arguments)
 
 
@@ -99,7 +105,9 @@ def _fixed(result: types.Type, *parameters: types.Type) -> Callable[[t.Call, int
         if arguments is None:
             return None
         if len(arguments) != len(parameters):
-            raise DraftError(call.place, f"{len(parameters)} arguments are needed, not {len(arguments)}")
+            raise DraftError(
+                call.place, f"{len(parameters)} arguments are needed, not {len(arguments)}", "pass these, one by one"
+            )
         return signature(result, *parameters)
 
     return typed
@@ -111,10 +119,14 @@ def _least(call: t.Call, instance: int) -> Any:
     if arguments is None:
         return None
     if len(arguments) < 2 or not all(isinstance(each, types.Number | types.Boolean) for each in arguments):
-        raise DraftError(call.place, "min and max are of two numbers or more")
+        raise DraftError(call.place, "min and max are of two numbers or more", "write a loop over an array")
     joined = oracle.unify(*arguments)
     if joined is None:
-        raise DraftError(call.place, f"{' and '.join(map(str, arguments))} have no type in common")
+        raise DraftError(
+            call.place,
+            f"{' and '.join(map(str, arguments))} have no type in common",
+            "convert one of them, as in float(k)",
+        )
     return signature(joined, *([joined] * len(arguments)))
 
 
@@ -140,7 +152,11 @@ def _converted(result: types.Type) -> Callable[[t.Call, int], Any]:
 def _grid(call: t.Call, instance: int) -> Any:
     dimensions = _number(call.arguments[0])
     if dimensions not in (1, 2, 3):
-        raise DraftError(call.place, "the number of dimensions is 1, 2 or 3, written out")
+        raise DraftError(
+            call.place,
+            "the number of dimensions is 1, 2 or 3, written out",
+            "write cuda.grid(1), cuda.grid(2) or cuda.grid(3)",
+        )
     result = types.int64 if dimensions == 1 else types.UniTuple(types.int64, dimensions)
     return signature(result, types.int64)
 
@@ -151,7 +167,9 @@ def _shuffled(call: t.Call, instance: int) -> Any:
         return None
     kind = oracle.shuffled_type(arguments[1])
     if kind is None:
-        raise DraftError(call.place, f"Numba has no shuffle of {arguments[1]}")
+        raise DraftError(
+            call.place, f"Numba has no shuffle of {arguments[1]}", "convert it to int32, int64, float32 or float64"
+        )
     return signature(kind, types.int32, kind, types.int32)
 
 
@@ -161,7 +179,11 @@ def _atomic(call: t.Call, instance: int) -> Any:
         return None
     array = arguments[0]
     if not isinstance(array, types.Array):
-        raise DraftError(call.place, f"an atomic operation is on an element of an array, not on {array}")
+        raise DraftError(
+            call.place,
+            f"an atomic operation is on an element of an array, not on {array}",
+            "pass the array, and then the index",
+        )
     return signature(array.dtype, *arguments)
 
 
@@ -170,7 +192,9 @@ def _of_dtype(call: t.Call, instance: int) -> Any:
     if arguments is None:
         return None
     if not isinstance(arguments[1], types.Array):
-        raise DraftError(call.place, ".dtype.type is translated of an array")
+        raise DraftError(
+            call.place, ".dtype.type is translated of an array", "write x.dtype.type(v) of an array x, or float32(v)"
+        )
     return signature(arguments[1].dtype, *arguments)
 
 
@@ -189,7 +213,7 @@ def _synchronised(call: t.Call, instance: int) -> Any:
     if arguments is None:
         return None
     if arguments[0] != oracle.grid_group():
-        raise DraftError(call.place, f".sync() of {arguments[0]} is not translated")
+        raise DraftError(call.place, f".sync() of {arguments[0]} is not translated", "call it on cuda.cg.this_grid()")
     return signature(types.none, *arguments)
 
 
@@ -229,7 +253,9 @@ def array_arguments(call: t.Call) -> tuple[t.Expr, t.Expr]:
     """Shape and dtype of ``cuda.shared.array``."""
     given = dict(zip(("shape", "dtype"), call.arguments, strict=False)) | call.keywords
     if set(given) != {"shape", "dtype"}:
-        raise DraftError(call.place, "an array needs a shape and a dtype, and nothing else")
+        raise DraftError(
+            call.place, "an array needs a shape and a dtype, and nothing else", "write cuda.shared.array(shape, dtype)"
+        )
     return given["shape"], given["dtype"]
 
 

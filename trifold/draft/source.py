@@ -74,6 +74,11 @@ class Source:
     def place(self, node: ast.AST) -> Place:
         return Place(self.path, getattr(node, "lineno", self.first_line), getattr(node, "col_offset", 0))
 
+    def stores(self, name: str) -> int:
+        """How often the function assigns a name."""
+        nodes = (each for each in ast.walk(self.tree) if isinstance(each, ast.Name) and each.id == name)
+        return sum(isinstance(each.ctx, ast.Store) for each in nodes)
+
     @cached_property
     def _names(self) -> dict[str, Any]:
         cells = self.function.__closure__ or ()
@@ -88,7 +93,7 @@ class Source:
     def value_of(self, node: ast.Name) -> Any:
         """The value of a name from outside the function."""
         if node.id not in self._names:
-            raise DraftError(self.place(node), f"{node.id} is not defined")
+            raise DraftError(self.place(node), f"{node.id} is not defined", "import it, or define it in the module")
         return self._names[node.id]
 
 
@@ -103,7 +108,9 @@ def read(function: FunctionType) -> Source:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError) as error:
         place = Place(path, function.__code__.co_firstlineno)
-        raise DraftError(place, f"the text of {function.__name__} is not available ({error})") from None
+        raise DraftError(
+            place, f"the text of {function.__name__} is not available ({error})", "define it in a file"
+        ) from None
     text = textwrap.dedent("".join(lines))
     tree = _definition(text, first, Place(path, first))
     arguments = tree.args

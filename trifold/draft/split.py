@@ -12,7 +12,7 @@ import copy
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from numba import cuda, types
+from numba import types
 
 from trifold.draft import tree as t
 from trifold.draft.refusal import DraftError, Place
@@ -47,33 +47,6 @@ def _elements(kind: t.Type | None) -> int:
         return 0
     numbers = (types.Number, types.Boolean)
     return len(kind[0]) if all(isinstance(part, numbers) for each in kind for part in each) else 0
-
-
-def parts_of(argument: t.Expr, count: int) -> list[t.Expr]:
-    """The elements of a tuple that is an argument."""
-    if isinstance(argument, t.TupleOf):
-        return argument.elements
-    parts: list[t.Expr] = []
-    for number in range(count):
-        index = t.Constant(argument.place, number)
-        index.type = tuple(types.intp for _ in argument.type or ())
-        part = t.Item(argument.place, argument, [index])
-        part.type = tuple(each[number] for each in argument.type or () if isinstance(each, types.BaseTuple))
-        parts.append(part)
-    return parts
-
-
-def indices_in(indices: list[t.Expr]) -> list[t.Expr]:
-    """``p[0], p[1]`` for an index ``p`` that is a tuple of two; other indices unchanged."""
-    kinds = indices[0].type if len(indices) == 1 else None
-    if not kinds or not all(isinstance(each, types.BaseTuple) for each in kinds):
-        return indices
-    (index,) = indices
-    # A call is made once. Those of cuda.grid have no effect, and are written for each dimension.
-    again = isinstance(index, t.Call) and index.function is not cuda.grid
-    if again or not isinstance(index, (t.Call, t.Read, t.TupleOf, t.Attribute)):
-        raise DraftError(index.place, "an index that is a tuple is a variable", "assign the tuple to a variable first")
-    return parts_of(index, len(kinds[0]))
 
 
 def split(source: Source, names: Mapping[str, int], calls: Collection[Place]) -> Source:

@@ -121,7 +121,11 @@ class Statements(Parts):
                     found += self.turns.declared(variable)
                     continue
                 if any(isinstance(each, types.Tuple | types.Record) for each in variable.type):
-                    raise DraftError(statement.place, f"{variable.name} is another tuple or record by each way")
+                    raise DraftError(
+                        statement.place,
+                        f"{variable.name} is another tuple or record by each way",
+                        "give each its own name",
+                    )
                 found.append(cpp.Declare(self.numbers.name(variable.type), [variable.name]))
         return found
 
@@ -173,7 +177,11 @@ class Statements(Parts):
                 return [*left, cpp.Jump("break")]
             case t.Continue():
                 return [cpp.Jump("continue")]
-        raise DraftError(statement.place, f"{type(statement).__name__} is not translated")
+        raise DraftError(
+            statement.place,
+            f"{type(statement).__name__} is not translated",
+            "write assignments, conditions, loops and calls",
+        )
 
     def _let(self, statement: t.Let) -> list[cpp.Stmt]:
         version, value = statement.version, statement.value
@@ -370,7 +378,7 @@ class Statements(Parts):
             self.write.arrays[version] = replace(made, pointer=cpp.Name(name))
             return [cpp.Declare(f"{element}* const", [name], made.pointer)]
         if any(length < 1 for length in lengths):
-            raise DraftError(call.place, "an array's lengths are positive")
+            raise DraftError(call.place, "an array's lengths are positive", "write a constant above 0")
         name = self._array_name(version) if variable is None else self._name(f"{version.name}_memory")
         made = self.write.fixed_array(cpp.Name(name), lengths, "shared" if shared else "local")
         self.write.module.shapes[name] = lengths

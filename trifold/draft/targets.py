@@ -9,12 +9,15 @@ from numba import types
 from trifold.draft import tree as t
 from trifold.draft.folding import folded
 from trifold.draft.refusal import DraftError, Place
+from trifold.draft.source import Source
 
 
 class Targets:
     """A base class of the builder."""
 
+    source: Source
     local: set[str]
+    aliases: dict[str, t.Known]
     dtypes: dict[str, t.Expr]
 
     def _version(self, name: str, place: Place) -> t.Version:
@@ -31,6 +34,13 @@ class Targets:
         version.value = value
         return t.Let(place, last, version, value)
 
+    def _alias(self, name: str, known: t.Known) -> None:
+        """``tid = cuda.threadIdx``: another name for something that is no number."""
+        if self.source.stores(name) > 1 or name in self.source.parameters:
+            problem = f"{name}, a name for something that is no number, is assigned more than once"
+            raise DraftError(known.place, problem, "give each its own name")
+        self.aliases[name] = known
+
     def _assign(self, target: ast.expr, value: ast.expr, place: Place, last: int) -> list[t.Stmt]:
         match target, value:
             case ast.Name(id=name), ast.Attribute(attr="type", value=ast.Attribute(attr="dtype", value=array)):
@@ -38,7 +48,11 @@ class Targets:
                 return []
         match target:
             case ast.Name(id=name):
-                return [self._let(name, self._expression(value), place, last)]
+                built = self._expression(value)
+                if isinstance(built, t.Known):
+                    self._alias(name, built)
+                    return []
+                return [self._let(name, built, place, last)]
             case ast.Subscript(value=base, slice=ast.Constant(value=str(name))) | ast.Attribute(value=base, attr=name):
                 built = self._expression(value)
                 return [t.Store(place, last, self._expression(base), [], built, member=name)]
@@ -65,6 +79,9 @@ class Targets:
         if not all(isinstance(each, ast.Name) for each in targets):
             return self._assign_parts(targets, value, place, last)
         built, versions = self._expression(value), []
+        written = built.elements if isinstance(value, ast.Tuple) and isinstance(built, t.TupleOf) else []
+        if any(isinstance(each, t.Known) for each in written):
+            return self._assign_parts(targets, value, place, last)
         for part, each in enumerate(targets):
             assert isinstance(each, ast.Name)
             version = self._version(each.id, place)

@@ -125,7 +125,9 @@ def _require_type(join: t.Version, source: t.Version) -> None:
     if all(_holds(wide, narrow, None) for wide, narrow in zip(join.type, source.type, strict=True)):
         return
     if any(isinstance(each, types.BaseTuple | types.Array | types.Record) for each in join.type):
-        raise DraftError(source.place, f"{join.name} is of different types by different ways")
+        raise DraftError(
+            source.place, f"{join.name} is of different types by different ways", "give it one type, or two names"
+        )
 
 
 def _variable(versions: list[t.Version], places: _Places) -> Variable:

@@ -108,7 +108,9 @@ class _Launch:
         self.written = self._written()
         if not self.results and not self.written:
             raise DraftError(
-                self.place(self.tree), f"{self.name} returns nothing, and none of its arguments is passed to output()"
+                self.place(self.tree),
+                f"{self.name} returns nothing, and none of its arguments is passed to output()",
+                "return a tensor, or pass what it writes to output(...)",
             )
 
     def place(self, node: ast.AST) -> Place:
@@ -129,7 +131,11 @@ class _Launch:
             return ()
         parts = typing.get_args(hint) if typing.get_origin(hint) is tuple else (hint,)
         if not all(part is torch.Tensor for part in parts):
-            raise DraftError(self.place(self.tree), "the result is not annotated as Tensor, a tuple of them, or None")
+            raise DraftError(
+                self.place(self.tree),
+                "the result is not annotated as Tensor, a tuple of them, or None",
+                "write -> Tensor, -> tuple[Tensor, Tensor] or -> None",
+            )
         return ("Tensor",) * len(parts)
 
     def _result_names(self) -> tuple[str, ...]:
@@ -197,7 +203,7 @@ class _Names:
         if not launch.results:
             return "lambda *_: None"
         if not launch.result_names:
-            raise DraftError(launch.place(launch.tree), f"{launch.name} has a result, and no return")
+            raise DraftError(launch.place(launch.tree), f"{launch.name} has a result, and no return", "return it")
         body = without_equal_returns(what_results_need(launch.tree.body, set()))
         body = what_results_need(body, set())  # without statements that only the removed conditions used
         if any(reads_numbers(each) for each in body):
