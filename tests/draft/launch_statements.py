@@ -56,6 +56,32 @@ REFUSED_STATEMENTS = {
     "sliced": ("a = x[:, ::2]", "write x[start:stop], x[i, j]"),
 }
 
+#: Statements, and a line of the draft: of an integer that a check bounds, `//` and `%` are C++'s from there on.
+BOUNDED_NUMBERS = {
+    "rounded_up": (
+        [
+            *("early = (turns + 15) // 16", "launch(copy_kernel, turns, x.reshape(-1), output(y), early)"),
+            *("if turns < 1:", '    raise RuntimeError("1")', "y.fill_((turns + 15) // 16 + turns % 4)"),
+        ],
+        [
+            "early = trifold::floor_div(turns + 15, 16);",
+            "if (turns > 0) {",
+            "filled(y, (turns + 15) / 16 + turns % 4);",
+        ],
+    ),
+    "bounded_in_a_branch": (
+        ["if z.dim() == 1:", "    if turns < 1:", '        raise RuntimeError("1")', "y.fill_(turns // 16)"],
+        ["filled(y, trifold::floor_div(turns, 16));"],
+    ),
+    "bounded_before_a_loop": (
+        [
+            *("left = turns", "if left < 1:", '    raise RuntimeError("1")', "while left > -9:"),
+            *("    y.fill_(left // 4)", "    left -= 3"),
+        ],
+        ["filled(y, trifold::floor_div(left, 4));"],
+    ),
+}
+
 #: What is launched, what the kernel does to an element, and its first parameters.
 OVERLAPS = {
     "fresh": (

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.draft.launch_statements import OVERLAPS, REFUSED_STATEMENTS, launch_function
+from tests.draft.launch_statements import BOUNDED_NUMBERS, OVERLAPS, REFUSED_STATEMENTS, launch_function
 from tests.draft.test_refusals import drafting
 
 BEGIN = """
@@ -559,6 +559,7 @@ DRAFTED |= {
     op: (launch_function(op, *statements), change, [f"copy_kernel({first}"])
     for op, (statements, change, first) in OVERLAPS.items()
 }
+DRAFTED |= {op: (launch_function(op, *statements), "", lines) for op, (statements, lines) in BOUNDED_NUMBERS.items()}
 
 #: Likewise, and the words in which they are refused.
 REFUSED = {

@@ -15,6 +15,7 @@ from trifold.draft.host_conditions import opposite, string, text_of
 from trifold.draft.host_expressions import as_it_is
 from trifold.draft.host_facts import Knowledge
 from trifold.draft.host_jumps import returns
+from trifold.draft.host_ranges import ranges_told
 from trifold.draft.refusal import DraftError
 from trifold.draft.walk import walk
 
@@ -26,6 +27,8 @@ class HostBranches(HostCalls):
     """A base class of the executor."""
 
     holds: dict[str, bool]
+    body: list[cpp.Stmt]
+    changing: set[str]  # C++ variables that loops assign
 
     def statement(self, node: ast.stmt, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
         raise NotImplementedError
@@ -220,6 +223,20 @@ class HostBranches(HostCalls):
         else:
             into.append(cpp.Run(cpp.CallTo("trifold::check", (opposite(test.expr), *written))))
         self.learn(self.facts_if_false.get(id(test), ()))
+        if into is self.body:  # where each call comes
+            self._learn_ranges(opposite(test.expr))
+
+    def _learn_ranges(self, test: cpp.Expr) -> None:
+        """Narrow the ranges of the integers that a check bounds, unless a loop assigns them."""
+        told = {name: each for name, each in ranges_told(test).items() if name not in self.changing}
+        for value in [value for names in (self.names, *self.callers) for value in names.values()]:
+            if isinstance(value, v.Number) and isinstance(value.expr, cpp.Name) and value.expr.text in told:
+                low, high = told[value.expr.text]
+                least, most = value.interval or (low, high)
+                value.interval = max(low, least), min(high, most)
+                if value.interval[0] > value.interval[1]:
+                    value.interval = None  # no call comes here
+                value.expr = dataclasses.replace(value.expr, interval=value.interval)
 
     def fail(self, node: ast.Raise, into: list[cpp.Stmt]) -> Jumped:
         """A raise after other statements of a branch."""

@@ -87,10 +87,10 @@ def _output_of(value: Any) -> Any:
 
 def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
     kernel, grid, *given = arguments
-    passed = [host.with_known_range(each) if isinstance(each, v.Number) else each for each in given]
+    passed = [_as_now(host.with_known_range(each)) if isinstance(each, v.Number) else each for each in given]
     block = keywords.get("block", v.THREADS_PER_BLOCK)
     given_extents = [host.series(e, node) if isinstance(e, (tuple, v.Shape)) else (e,) for e in (grid, block)]
-    extents = [tuple(v.number(n) for n in each) for each in given_extents]
+    extents = [tuple(_as_now(v.number(n)) for n in each) for each in given_extents]
     number = next((n for n, each in enumerate(arguments) if isinstance(each, v.Either)), None)
     if number is not None:
         one_of = arguments[number]
@@ -119,6 +119,11 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
     one = Launch(kernel, extents[0], extents[1], passed, place, host.possible, *dtypes)
     host.launches.append(one)
     host.into.append(one)
+
+
+def _as_now(number: v.Number) -> v.Number:
+    """A number with the range that it has at a launch: a later check may narrow it."""
+    return dataclasses.replace(number)
 
 
 def _free(host: Host, kernel: Any, passed: list[Any], node: ast.Call) -> tuple[dict[str, v.Tensor], list[v.Tensor]]:

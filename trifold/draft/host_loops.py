@@ -30,7 +30,6 @@ _MOST_WITH_BOTH = 6
 class HostLoops(HostNumbers):
     """A base class of the executor."""
 
-    changing: set[str]  # C++ variables that loops assign
     turns: list[dict[str, Any]]  # for each enclosing loop of the binding, the names that it reassigns
 
     def assign(self, target: ast.expr, value: Any, into: list[cpp.Stmt]) -> None:

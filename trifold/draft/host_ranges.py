@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.cpp import limits
 from trifold.draft.tree import Interval
@@ -25,3 +26,33 @@ def range_of_result(op: Any, a: Interval | None, b: Interval | None) -> Interval
     assert of_int64 is not None
     (low, high), (least, most) = _OF_RESULTS[op](a, b), of_int64
     return (max(low, least), min(high, most)) if low <= most and high >= least else None
+
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
+
+
+def ranges_told(test: cpp.Expr) -> dict[str, Interval]:
+    """The ranges of the integers, by their C++ variables, for which a condition may be true."""
+    found: dict[str, Interval] = {}
+    match test:
+        case cpp.Infix(operator="&&", left=left, right=right):
+            parts = [*ranges_told(left).items(), *ranges_told(right).items()]
+        case cpp.Infix(operator=op, left=left, right=right) if op in _MIRRORED:
+            parts = [*_bounded(left, op, right), *_bounded(right, _MIRRORED[op], left)]
+        case _:
+            parts = []
+    for name, (low, high) in parts:
+        least, most = found.get(name, (low, high))
+        found[name] = max(low, least), min(high, most)
+    return found
+
+
+def _bounded(own: cpp.Expr, op: str, other: cpp.Expr) -> list[tuple[str, Interval]]:
+    low, high = limits(v.INT[0]) or (0, 0)
+    if not isinstance(own, cpp.Name) or own.type != v.INT or other.type != v.INT or other.interval is None:
+        return []
+    if op in (">", ">=", "=="):
+        low = max(low, other.interval[0] + (op == ">"))
+    if op in ("<", "<=", "=="):
+        high = min(high, other.interval[1] - (op == "<"))
+    return [(own.text, (low, high))]

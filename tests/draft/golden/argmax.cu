@@ -103,10 +103,10 @@ Tensor argmax_backward(const Tensor& grad_values, const Tensor& indices, int64_t
     return grad_x;
   }
   const int64_t least = LEAST_VECTORS * (16 / static_cast<int64_t>(grad_x.element_size()));
-  const int64_t wanted = std::min<int64_t>(trifold::ceil_div(BLOCKS_WANTED, count), trifold::floor_div(columns, least));
+  const int64_t wanted = std::min<int64_t>(trifold::ceil_div(BLOCKS_WANTED, count), columns / least);
   const int64_t slices = std::max<int64_t>({wanted, trifold::ceil_div(columns, 1073741824), 1});
-  const int64_t share = trifold::floor_div(columns, slices);
-  const int64_t vectors = trifold::floor_div(share, 16 / static_cast<int64_t>(grad_x.element_size()));
+  const int64_t share = columns / slices;
+  const int64_t vectors = share / (16 / static_cast<int64_t>(grad_x.element_size()));
   const int64_t team = vectors <= 16 ? 4 : vectors <= 512 ? 32 : trifold::threads_per_block;
   const int64_t blocks_x = trifold::ceil_div(count, trifold::threads_per_block / team);
   if (blocks_x > 0) {

@@ -27,7 +27,7 @@ Tensor histogram(const Tensor& x, int64_t bins, double low, double high) {
   }
   const Tensor counts = trifold::empty_contiguous(x, {bins}, trifold::dtype_code(trifold::ScalarType::Long));
   const int64_t blocks = trifold::ceil_div(bins, trifold::threads_per_block);
-  if (blocks > 0) {
+  {
     const trifold::OnDevice device(x);
     trifold::launch<histogram_zero_kernel>(device.stream(), trifold::extents(blocks), dim3(trifold::threads_per_block),
                                            0, trifold::mutable_data<int64_t>(counts), bins);
@@ -38,8 +38,8 @@ Tensor histogram(const Tensor& x, int64_t bins, double low, double high) {
   const int64_t size = 16 / static_cast<int64_t>(x.element_size());
   const int64_t blocks2 = std::min<int64_t>(trifold::ceil_div(n, BLOCK * VECTORS_AT_ONCE * size), MOST_BLOCKS);
   if (bins <= SHARED_COUNTERS) {
-    const int64_t copies = std::min<int64_t>(
-        int64_t{1} << (trifold::bit_length(trifold::floor_div(SHARED_COUNTERS, bins)) - 1), MOST_COPIES);
+    const int64_t copies =
+        std::min<int64_t>(int64_t{1} << (trifold::bit_length(SHARED_COUNTERS / bins) - 1), MOST_COPIES);
     if (blocks2 > 0) {
       trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
         const Tensor x_argument = trifold::without_gaps(elements);

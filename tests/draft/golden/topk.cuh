@@ -105,17 +105,16 @@ __device__ __forceinline__ void sort(C* values, int64_t* columns, int64_t count)
 
 // Sort the `count` candidates, keep the k best, and return how many are left.
 template <class C>
-__device__ __forceinline__ int64_t sort_kept(C* values, int64_t* columns, int64_t* next_free, int64_t count,
-                                             int64_t k) {
+__device__ __forceinline__ int64_t sort_kept(C* values, int64_t* columns, int64_t* next_free, int64_t count, int k) {
   int64_t sorted_count = 1;
-  while (sorted_count < max(count, k)) sorted_count *= 2;
+  while (sorted_count < max(count, int64_t{k})) sorted_count *= 2;
   for (int64_t i = count + threadIdx.x; i < sorted_count; i += blockDim.x) {
     values[i] = -INFINITY;
     columns[i] = NO_COLUMN;
   }
   sort(values, columns, sorted_count);
-  if (threadIdx.x == 0) next_free[0] = min(count, k);
-  return min(count, k);
+  if (threadIdx.x == 0) next_free[0] = min(count, int64_t{k});
+  return min(count, int64_t{k});
 }
 
 template <class T>
@@ -131,7 +130,7 @@ __global__ void topk_kernel(const T* __restrict__ x, int64_t x_stride, const int
   __shared__ int64_t next_free[1];
   const int thread = threadIdx.x;
   const int threads = blockDim.x;
-  const int64_t crowd = max(k, static_cast<int64_t>(threads / 4));
+  const int crowd = max(static_cast<int>(k), threads / 4);
   const int64_t begin = blockIdx.y * share;
   const int64_t length = slice_length(columns, share);
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -170,7 +169,7 @@ __global__ void topk_kernel(const T* __restrict__ x, int64_t x_stride, const int
           raised_value = best_values[k - 1];
           raised_column = best_columns[k - 1];
         } else if (kept + count > capacity) {
-          kept = sort_kept(kept_values, kept_columns, next_free, kept, k);
+          kept = sort_kept(kept_values, kept_columns, next_free, kept, static_cast<int>(k));
           raised_value = kept_values[k - 1];
           raised_column = kept_columns[k - 1];
         } else {
@@ -188,7 +187,7 @@ __global__ void topk_kernel(const T* __restrict__ x, int64_t x_stride, const int
         }
       }
     }
-    sort_kept(kept_values, kept_columns, next_free, kept, k);
+    sort_kept(kept_values, kept_columns, next_free, kept, static_cast<int>(k));
     if (thread < k) {
       const int64_t at = (row * gridDim.y + blockIdx.y) * k + thread;
       const int64_t column = begin + kept_columns[thread];
