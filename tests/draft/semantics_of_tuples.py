@@ -284,14 +284,14 @@ def pairs_of_several_types(x, y, out):
 @cuda.jit
 def members_of_tuples(x, y, out):
     i = cuda.grid(1)
-    some = (1, i % 5, 2.5)
+    some = (1, i % 5, 2)
     if y[i] in (3, 5):
         out[i] += 1
     if y[i] not in _TABLE:
         out[i] += 10
     if y[i] in some and i not in (3, i % 4):
         out[i] += 100
-    out[i] += 1000 * (x[i] in (0.05, y[i])) + 10000 * (i in (7,))
+    out[i] += 1000 * (x[i] in (0.05, 0.35)) + 10000 * (i in (7,))
 
 
 @cuda.jit
