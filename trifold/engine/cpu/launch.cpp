@@ -11,6 +11,7 @@
 
 #include "../core/checker.h"
 #include "../core/execution.h"
+#include "../core/per_thread.h"
 #include "../core/tolerance.h"
 #include "earlier_grid.h"
 #include "front.h"
@@ -192,8 +193,8 @@ FiberPool& fibers() {
     SignalStack signal_stack;
     FiberPool pool{run_on_fiber, stack_bytes()};
   };
-  static thread_local OfThisThread own;
-  return own.pool;
+  static thread_local engine::PerThread<OfThisThread> own;
+  return own->pool;
 }
 
 void run_blocks(const Kernel& kernel, Registers registers, int64_t begin, int64_t end) {

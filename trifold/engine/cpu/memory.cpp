@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "../core/fresh_memory.h"
+#include "../core/per_thread.h"
 #include "earlier_grid.h"
 #include "module.h"
 #include "sites.h"
@@ -18,7 +19,7 @@ namespace {
 
 thread_local std::vector<Range> tensors;  // the newest last
 
-thread_local engine::FreshMemory fresh_memory;
+thread_local engine::PerThread<engine::FreshMemory> fresh_memory;
 
 const Range* tensor_at(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
@@ -38,7 +39,7 @@ void forget_tensors() {
 }
 
 void forget_fresh() {
-  fresh_memory.forget_all();
+  fresh_memory->forget_all();
 }
 
 void note_tensor(const void* begin, size_t bytes) {
@@ -49,7 +50,7 @@ void note_tensor(const void* begin, size_t bytes) {
 }
 
 void note_fresh(const void* begin, size_t bytes, size_t element_bytes) {
-  fresh_memory.add(reinterpret_cast<uintptr_t>(begin), bytes, element_bytes);
+  fresh_memory->add(reinterpret_cast<uintptr_t>(begin), bytes, element_bytes);
 }
 
 CheckedMemory::CheckedMemory(const Kernel& kernel, const EarlierGrid* earlier)
@@ -172,7 +173,8 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
     const size_t unknown = all.allocation == nullptr ? 1 : 4;
     const size_t width = all.element_bytes == 0 ? unknown : std::bit_floor(all.element_bytes);
     const bool of_program = all.allocation != nullptr;
-    const auto unwritten = of_program ? std::vector<Range>() : fresh_memory.unwritten(all.memory.begin, all.memory.end);
+    const auto unwritten =
+        of_program ? std::vector<Range>() : fresh_memory->unwritten(all.memory.begin, all.memory.end);
     const bool initialised = of_program ? all.allocation->wholly_written() : unwritten.empty();
     Region& region =
         add(all.memory.begin, bytes, all.name,
@@ -243,7 +245,7 @@ void CheckedMemory::kernel_has_written() {
   for (const Region& region : regions_) {
     note_written_bytes(region);
     if (region.buffer != nullptr && region.buffer->space() == engine::Space::global)
-      fresh_memory.note_launch(*region.buffer);
+      fresh_memory->note_launch(*region.buffer);
   }
 }
 

@@ -18,6 +18,7 @@
 #include <system_error>
 #include <utility>
 
+#include "../core/per_thread.h"
 #include "sites.h"
 
 namespace trifold::cpu {
@@ -194,8 +195,8 @@ const char* name_of_kernel(const void* kernel) {
 }
 
 const Declared& declared_by(const void* function) {
-  static thread_local std::map<const void*, Declared> known;
-  const auto [place, fresh] = known.try_emplace(function);
+  static thread_local engine::PerThread<std::map<const void*, Declared>> known;
+  const auto [place, fresh] = known->try_emplace(function);
   Declared& declared = place->second;
   if (!fresh) return declared;
   const Module& module = module_of(function);

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "../core/per_thread.h"
 #include "earlier_grid.h"
 #include "memory.h"
 
@@ -10,13 +11,13 @@ namespace trifold::cpu {
 namespace {
 
 thread_local uint64_t seed = 0;
-thread_local std::string findings;  // JSON objects, a line each
-thread_local std::string taken;
+thread_local engine::PerThread<std::string> findings;  // JSON objects, a line each
+thread_local engine::PerThread<std::string> taken;
 
 }  // namespace
 
 void record(const engine::Finding& finding) {
-  findings += engine::to_json(finding) + '\n';
+  *findings += engine::to_json(finding) + '\n';
 }
 
 uint64_t schedule_seed() {
@@ -30,12 +31,12 @@ engine::Policy& policy() {
 
 void begin_call(uint64_t chosen) {
   seed = chosen;
-  findings.clear();
+  findings->clear();
   forget_tensors();
 }
 
 std::string take_findings() {
-  return std::exchange(findings, {});
+  return std::exchange(*findings, {});
 }
 
 }  // namespace trifold::cpu
@@ -52,8 +53,8 @@ extern "C" [[gnu::visibility("default")]] void trifold_cpu_accept(const char* li
 
 // The text is valid until the next call on this OS thread.
 extern "C" [[gnu::visibility("default")]] const char* trifold_cpu_findings() {
-  trifold::cpu::taken = trifold::cpu::take_findings();
-  return trifold::cpu::taken.c_str();
+  *trifold::cpu::taken = trifold::cpu::take_findings();
+  return trifold::cpu::taken->c_str();
 }
 
 // Notes that these bytes were allocated and not written; and that earlier notes on such bytes are void.

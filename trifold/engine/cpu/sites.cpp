@@ -17,6 +17,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "../core/per_thread.h"
 #include "earlier_grid.h"
 #include "front.h"
 
@@ -83,7 +84,7 @@ class CallsOfThread {
   uint32_t last_ = 0;
 };
 
-thread_local CallsOfThread calls_of_operations;
+thread_local engine::PerThread<CallsOfThread> calls_of_operations;
 
 // A program's standard output; empty if it cannot be run.
 std::string output_of(std::vector<std::string> words) {
@@ -257,7 +258,7 @@ Frames frames_of_source(const std::vector<const void*>& return_addresses) {
 
 void begin_sites() {
   if (earlier_of_running() != nullptr) return;  // its lines may still be needed
-  if (places.forget_many()) calls_of_operations.forget();
+  if (places.forget_many()) calls_of_operations->forget();
 }
 
 engine::Site site_of_line(Line line) {
@@ -269,7 +270,7 @@ engine::Site site_of_address(const void* return_address) {
 }
 
 engine::Site site_of_call(Line line, const Calls& calls) {
-  return places.intern({line.file, line.line, calls_of_operations.number_of(calls)});
+  return places.intern({line.file, line.line, calls_of_operations->number_of(calls)});
 }
 
 Place place_of(engine::Site site) {
@@ -290,7 +291,7 @@ engine::Location location_of(engine::Site site) {
     at = {file, place.line, "", line_of(file, place.line), {}};
     if (place.calls == 0) return at;
     std::vector<const void*> addresses;
-    for (const void* const address : calls_of_operations[place.calls])
+    for (const void* const address : (*calls_of_operations)[place.calls])
       if (address != nullptr) addresses.push_back(address);
     callers = frames_of_source(addresses);
     if (!of_the_dialect(file) && !callers.empty()) callers.erase(callers.begin());

@@ -8,6 +8,7 @@
 #include <ranges>
 #include <utility>
 
+#include "../core/per_thread.h"
 #include "device_memory.h"
 #include "program_report.h"
 #include "stream_findings.h"
@@ -29,7 +30,7 @@ Kept& kept() {
 
 using Locked = std::lock_guard<std::recursive_mutex>;
 
-thread_local Accesses of_kernel;
+thread_local engine::PerThread<Accesses> of_kernel;
 
 std::optional<Conflict> first_conflict(const Accesses& later, const Accesses& earlier) {
   std::optional<Conflict> first;
@@ -183,11 +184,11 @@ void note_allocation(const void* memory, size_t count, Doer doer, Line line) {
 }
 
 void note_kernel(Accesses accesses) {
-  of_kernel = std::move(accesses);
+  *of_kernel = std::move(accesses);
 }
 
 void keep_kernel(const std::string& kernel, Line line) {
-  Accesses accesses = std::exchange(of_kernel, {});
+  Accesses accesses = std::exchange(*of_kernel, {});
   if (!accesses_count()) return;
   KeptOperation operation = present_operation(Doer::kernel, line);
   operation.kernel = kernel;

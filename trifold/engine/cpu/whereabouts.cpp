@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "../core/per_thread.h"
 #include "../core/thread_ranges.h"
 #include "front.h"
 #include "sites.h"
@@ -31,7 +32,7 @@ Whereabouts CpuFront::whereabouts(uint32_t index) const {
 
 namespace {
 
-thread_local std::string told;
+thread_local engine::PerThread<std::string> told;
 
 std::string words(const Whereabouts& all) {
   if (all.doing == Doing::has_ended) return "ended";
@@ -74,6 +75,6 @@ std::string groups() {
 
 // gdb calls it on the stack of the CUDA thread that it has stopped. The text is valid until the next call.
 extern "C" [[gnu::visibility("default")]] const char* trifold_cpu_whereabouts() {
-  trifold::cpu::told = trifold::cpu::turn == nullptr ? "" : trifold::cpu::groups();
-  return trifold::cpu::told.c_str();
+  *trifold::cpu::told = trifold::cpu::turn == nullptr ? "" : trifold::cpu::groups();
+  return trifold::cpu::told->c_str();
 }
