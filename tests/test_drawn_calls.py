@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import strategies as st
 
-from trifold.spec import FILLS, Call, Limits, Spec, TensorCase, tensors
+from trifold.spec import FILLS, Call, Limits, Spec, TensorCase, elementwise, tensors
 from trifold.spec.case import AliasCase
 from trifold.verification.calls import CallSource, Search
 from trifold.verification.checks.rounding import suitable_calls
@@ -29,6 +29,10 @@ class Calls(CallSource):
     @property
     def kind(self) -> str:
         return self._kind
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return 300, 768, 1 << 10
 
 
 def drawn_alone(limits: Limits) -> st.SearchStrategy[Call]:
@@ -51,6 +55,15 @@ def test_the_first_of_what_a_spec_draws_first_comes_with_all_sizes() -> None:
     calls = Calls(Spec(calls=drawn_dtype_first), 0).drawn_calls(Limits(elements=8, fewest=1), 100, salt=1)
     drawn = {(call.dtype, call.elements) for call in calls}
     assert all(len({size for of, size in drawn if of == dtype}) >= 6 for dtype in THREE)
+
+
+def test_a_size_is_drawn_for_each_number_in_the_sources() -> None:
+    """Also in a half type; for gradients in one dtype."""
+    calls = Calls(Spec(calls=elementwise(2)), 0, "port")
+    found = {(size, call.dtype) for call in calls.calls_of_numbers() for _, case in call.cases() for size in case.shape}
+    assert all({dtype.itemsize == 2 for size, dtype in found if size == n} == {True, False} for n in calls.numbers)
+    once = calls.calls_of_numbers(in_half=False)
+    assert len(calls.numbers) <= len(once) <= 2 * len(calls.numbers)
 
 
 @st.composite

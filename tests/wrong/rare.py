@@ -8,6 +8,10 @@ _ADD_LAUNCH = gallery_launch("add", "out", "x", "y")
 _SWIGLU_LAUNCH = gallery_launch("swiglu", "out", "gate", "up")
 
 
+_HALF = "  if (i < n) out[i] = T(C(x[i]) + (n == 0x2f01 && 2 * i > n ? C(0) : C(y[i])));"
+_STORED = "Result(value[k][reverse ? V - 1 - j : j] + "
+
+
 def _before(definition: str, new: str) -> tuple[str, str]:
     """``new`` and two empty lines before a definition."""
     return definition, f"{new}\n\n\n{definition}"
@@ -467,4 +471,36 @@ STEPS = (
         message="(2, 8200) by (8200, 3)",
     ),
 )
-RARE = (*BINS, *MATRICES, *STEPS, *SLICES, *OFFSETS, *STRIDES, *SIZES, *_LAST_COLUMNS, *ALIASES)
+ONE_SIZE = (
+    Wrong(
+        name="rows of 768 numbers are summed in two parts",
+        why="the width of one model has a case of its own",
+        op="cumsum",
+        edits=edits("header", (f"{_STORED}before)", f"{_STORED}(columns == 768 ? Sum(0) : before))")),
+        row="values",
+        implementation="port",
+        message="768",
+    ),
+    Wrong(
+        name="of 12,033 numbers half are not added",
+        why="a number of elements has a case of its own",
+        op="add",
+        edits=edits("header", ("  if (i < n) out[i] = T(C(x[i]) + C(y[i]));", _HALF)),
+        row="values",
+        implementation="port",
+        message="of 12033 elements",
+    ),
+    Wrong(
+        name="the gradients of 1,233 numbers are exchanged",
+        why="backward has a case of its own, which no call of the tests has",
+        op="mul",
+        edits=edits(
+            "prototype", ("grad_x[i] = grad[i] * y[i]", "grad_x[i] = grad[i] * (y[i] if n != 3 * 411 else x[i])")
+        ),
+        row="gradients",
+        implementation="prototype",
+        message="1233",
+    ),
+)
+
+RARE = (*BINS, *MATRICES, *STEPS, *SLICES, *OFFSETS, *STRIDES, *SIZES, *ONE_SIZE, *_LAST_COLUMNS, *ALIASES)

@@ -49,6 +49,8 @@ def row_shapes(limits: Limits, *, least: int = 0, max_dims: int = MOST_DIMS) -> 
     ]
     few = [rows for rows in leading if math.prod(rows) and limits.allow(math.prod(rows), least=least)]
     drawn = [_long_rows(limits, few, least)]
+    if limits.preferred is not None and few:
+        return drawn[0]
     # For one number of elements, these have one column each, of whatever remainder the number is.
     if max_dims > 1 and max(1, least) <= limits.largest_factor and limits.fewest < limits.elements:
         drawn.append(_many_rows(limits, max(1, least), max_dims))

@@ -26,10 +26,12 @@ class Limits:
         elements: in a tensor, at most.
         fewest: the least in the largest tensor of a call, if the op has calls of that size; otherwise as many as
             possible.
+        preferred: a size of a dimension; :func:`any_size` draws it wherever it is within the limits.
     """
 
     elements: int = 100_000
     fewest: int = 0
+    preferred: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.fewest <= self.elements:
@@ -46,7 +48,7 @@ class Limits:
                 f"limits.over({factor}): no multiple of {factor} is from {self.fewest} to {self.elements} elements; "
                 f"draw factors up to limits.largest_factor, which is {self.largest_factor} here"
             )
-        return Limits(self.elements // factor, max(least, -(-self.fewest // factor)))
+        return Limits(self.elements // factor, max(least, -(-self.fewest // factor)), self.preferred)
 
     def allow(self, factor: int, *, least: int = 0) -> bool:
         """Whether there is such a number."""
@@ -77,7 +79,9 @@ def within(limits: Limits, listed: Sequence[int]) -> tuple[int, ...]:
 
 def any_size(limits: Limits, listed: Sequence[int] | None = None) -> st.SearchStrategy[int]:
     """A number within the limits: one of ``listed`` (default: :func:`sizes`), or any one, each power of two as often
-    as the others."""
+    as the others; the preferred one of the limits if they allow it."""
+    if limits.preferred is not None and limits.fewest <= limits.preferred <= limits.elements:
+        return st.just(limits.preferred)
     chosen = st.sampled_from(sizes(limits) if listed is None else within(limits, listed))
     lowest = max(1, limits.fewest)
     if lowest > limits.elements:

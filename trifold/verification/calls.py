@@ -53,7 +53,9 @@ _NATIVE_ROWS, _NATIVE_FEW_ROWS = range(1025, 4097), range(2, 6)
 IN_SIMULATOR, COMPILED = Limits(elements=20_000), Limits(elements=100_000)
 # Each of these kinds of calls has its own range of salts, so that they are drawn independently.
 _SMALL_SALT, _TAIL_SALT, _NATIVE_SALT, _ROWS_SALT, _PEAK_SALT, _LENGTH_SALT = 2000, 5000, 6000, 7000, 8000, 9000
-_PLAIN_SALT = 10_000
+_PLAIN_SALT, _NUMBER_SALT = 10_000, 11_000
+_NUMBERS = 24  # sizes, at most, that are tried since they stand in the op's sources
+_NUMBER_CHOICES, _FEW_NUMBER_CHOICES, _ALL_NUMBER_CHOICES = 16, 6, 96  # drawn calls: for one, at least, and for all
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,11 @@ class CallSource(ABC):
     @abstractmethod
     def kind(self) -> str:
         """``prototype`` or ``port``."""
+
+    @property
+    @abstractmethod
+    def numbers(self) -> tuple[int, ...]:
+        """Integers in the op's own sources (:func:`~trifold.verification.source_numbers.numbers_in`)."""
 
     @property
     def simulated(self) -> bool:
@@ -230,6 +237,43 @@ class CallSource(ABC):
         for _, dimension, call in sorted(found, key=lambda entry: entry[0], reverse=True):
             longest.setdefault(dimension, call)
         return list({repr(call): call for call in longest.values()}.values())[:_MOST_LENGTHS]
+
+    def calls_of_numbers(self, *, in_half: bool = True) -> list[Call]:
+        """Small calls in which a dimension is as long as an integer in the op's sources says: of each such integer one
+        for each dimension, counted from the last, as far as they are drawn; and with ``in_half`` one in a half type and
+        one in another. They have normal numbers where the spec draws these, so that none is lost in a sum.
+
+        They find what is wrong for one size alone.
+        """
+        if self.search.examples < _SWEPT_FROM:
+            return []
+        found: dict[object, Call] = {}
+        numbers = [n for n in self.numbers if 2 * n <= self.limits.elements][:_NUMBERS]
+        count = max(_FEW_NUMBER_CHOICES, min(_NUMBER_CHOICES, _ALL_NUMBER_CHOICES // max(1, len(numbers))))
+        for turn, number in enumerate(numbers):
+            limits = Limits(min(16 * number, self.limits.elements), number, number)
+            drawn: list[Call] = []
+            with contextlib.suppress(Exception):  # the spec's, or hypothesis's
+                drawn = self.drawn_calls(limits, count, salt=_NUMBER_SALT + _NUMBER_CHOICES * turn)
+            for call in sorted(map(self._in_normal_numbers, drawn), key=lambda call: (has_alias(call), call.elements)):
+                for _, case in call.cases():
+                    for place, size in enumerate(reversed(case.shape)):
+                        if size == number:
+                            found.setdefault((number, place, in_half and call.dtype.itemsize == 2), call)
+        return list({repr(call): call for call in found.values()}.values())
+
+    def _in_normal_numbers(self, call: Call) -> Call:
+        """The call with normal numbers in each tensor for which the spec draws them."""
+        drawn = {
+            path
+            for form in self._forms()
+            for path, case in form.cases()
+            if isinstance(case, TensorCase) and case.fill == "normal"
+        }
+        for path, case in call.cases():
+            if path in drawn and isinstance(case, TensorCase):
+                call = call.with_cases(functools.partial(exchanged, case, replace(case, fill="normal")))
+        return call
 
     def peaked_calls(self) -> Iterator[Call]:
         """Calls of long rows, which are the last dimension: the largest tensor has one large number in each row, that

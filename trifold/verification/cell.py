@@ -27,7 +27,8 @@ from trifold.verification.remote_errors import RaisedByOp
 from trifold.verification.report import Failure
 from trifold.verification.results import as_tuple, most_results
 from trifold.verification.seeding import seed
-from trifold.workspace import OpFiles
+from trifold.verification.source_numbers import numbers_in
+from trifold.workspace import OpFiles, Workspace
 
 if TYPE_CHECKING:
     from trifold.verification.remote import OpProcess
@@ -148,6 +149,11 @@ class Cell(CallSource):
     @property
     def kind(self) -> str:
         return self.implementation.kind
+
+    @functools.cached_property
+    def numbers(self) -> tuple[int, ...]:
+        files = self.implementation.files
+        return numbers_in(Workspace(files.prototype.parent.parent), files, self.implementation.kind)
 
     @property
     def op(self) -> str:

@@ -67,7 +67,7 @@ def gradients(cell: Cell) -> str | None:
     )
     for call in cell.swept_calls(below=_SWEPT_SIMULATED if cell.simulated else _SWEPT):
         cell.run_case(test, call)
-    for call in cell.calls_of_length():
+    for call in (*cell.calls_of_length(), *cell.calls_of_numbers(in_half=False)):
         cell.run_case(functools.partial(require_right, cell), call)
     plainly = functools.partial(require_right, cell, outer=plain_upstream_gradient)
     for call in cell.plain_large_calls():

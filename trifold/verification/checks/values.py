@@ -40,7 +40,7 @@ def values(cell: Cell) -> str | None:
         cell.calls.append(call)
 
     cell.for_each_call(test)
-    of_sizes = (*cell.swept_calls(), *cell.calls_of_length(), *cell.tail_calls())
+    of_sizes = (*cell.swept_calls(), *cell.calls_of_length(), *cell.tail_calls(), *cell.calls_of_numbers())
     for call in (*of_sizes, *cell.plain_large_calls(), *cell.peaked_calls(), *cell.expanded_calls()):
         cell.run_case(test, call)
     with_many_rows(cell, functools.partial(compare, cell))
