@@ -4,15 +4,12 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
-#include <vector>
-
 #include "check.h"
+#include "float8_files.h"
 
 #if !defined(__CUDA_FP8_TYPES_EXIST__)
 #error "cuda_fp8.h defines this macro"
 #endif
-
-constexpr int count8 = 256, count16 = 65536;
 
 // For each way to convert: e4m3, e4m3 saturated, e5m2, e5m2 saturated.
 struct Results {
@@ -21,9 +18,6 @@ struct Results {
   __nv_fp8_storage_t of_halves[4][count16], of_bfloat16s[4][count16];
 };
 
-__host__ __device__ __nv_saturation_t saturation(int way) {
-  return way % 2 == 0 ? __NV_NOSAT : __NV_SATFINITE;
-}
 __host__ __device__ __nv_fp8_interpretation_t kind(int way) {
   return way < 2 ? __NV_E4M3 : __NV_E5M2;
 }
@@ -124,22 +118,10 @@ __global__ void use_all_vectors(float* y, int* equal) {
              __half2float(static_cast<__half>(__nv_cvt_fp8_to_halfraw(one, __NV_E4M3))) == 1.0f;
 }
 
-template <class T>
-T* managed(size_t count) {
-  T* memory;
-  CHECK(cudaMallocManaged(&memory, count * sizeof(T)));
-  return memory;
-}
-
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  std::vector<double> given(1 << 16);
-  FILE* file = fopen(argv[1], "rb");
-  const int count = static_cast<int>(fread(given.data(), sizeof(double), given.size(), file));
-  fclose(file);
-
-  double* numbers = managed<double>(count);
-  for (int i = 0; i < count; ++i) numbers[i] = given[i];
+  int count = 0;
+  double* const numbers = read_numbers(argv[1], count);
   __nv_fp8_storage_t* of_numbers = managed<__nv_fp8_storage_t>(8 * static_cast<size_t>(count));
   Results* results = managed<Results>(1);
   convert_all<<<count16 / 256, 256>>>(results);
@@ -154,10 +136,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < types + vectors; ++i)
     printf("%g%c", y[i], i == types - 1 || i == types + vectors - 1 ? '\n' : ' ');
   printf("%d %d %d\n", equal[0], equal[1], equal[2]);
-  file = fopen(argv[2], "wb");
-  fwrite(results, sizeof *results, 1, file);
-  fwrite(of_numbers, 8, count, file);
-  fclose(file);
+  write_results(argv[2], *results, of_numbers, count);
   CHECK(cudaFree(numbers));
   CHECK(cudaFree(of_numbers));
   CHECK(cudaFree(results));

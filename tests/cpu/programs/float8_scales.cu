@@ -2,11 +2,8 @@
 // and of all 256 scales, as arrays in the order of struct Results. Prints the conversions of the types.
 #include <cuda_fp8.h>
 
-#include <vector>
-
 #include "check.h"
-
-constexpr int count8 = 256, count16 = 65536;
+#include "float8_files.h"
 
 // For each way to convert: towards zero, the same saturated, up, up and saturated.
 struct Results {
@@ -14,9 +11,6 @@ struct Results {
   __nv_fp8_storage_t of_bfloat16s[4][count16];
 };
 
-__host__ __device__ __nv_saturation_t saturation(int way) {
-  return way % 2 == 0 ? __NV_NOSAT : __NV_SATFINITE;
-}
 __host__ __device__ cudaRoundMode rounding(int way) {
   return way < 2 ? cudaRoundZero : cudaRoundPosInf;
 }
@@ -91,22 +85,10 @@ __global__ void use_types(float* y, int* equal) {
              __nv_cvt_e8m0_to_bf16raw(static_cast<__nv_fp8_storage_t>(floats.__x)).x == raw.x;
 }
 
-template <class T>
-T* managed(size_t count) {
-  T* memory;
-  CHECK(cudaMallocManaged(&memory, count * sizeof(T)));
-  return memory;
-}
-
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  std::vector<double> given(1 << 16);
-  FILE* file = fopen(argv[1], "rb");
-  const int count = static_cast<int>(fread(given.data(), sizeof(double), given.size(), file));
-  fclose(file);
-
-  double* numbers = managed<double>(count);
-  for (int i = 0; i < count; ++i) numbers[i] = given[i];
+  int count = 0;
+  double* const numbers = read_numbers(argv[1], count);
   __nv_fp8_storage_t* of_numbers = managed<__nv_fp8_storage_t>(8 * static_cast<size_t>(count));
   Results* results = managed<Results>(1);
   constexpr int printed = 26;
@@ -119,10 +101,7 @@ int main(int argc, char** argv) {
 
   for (int i = 0; i < printed; ++i) printf("%g%c", y[i], i == 15 || i == printed - 1 ? '\n' : ' ');
   printf("%d %d %d\n", equal[0], equal[1], equal[2]);
-  file = fopen(argv[2], "wb");
-  fwrite(results, sizeof *results, 1, file);
-  fwrite(of_numbers, 8, count, file);
-  fclose(file);
+  write_results(argv[2], *results, of_numbers, count);
   CHECK(cudaFree(numbers));
   CHECK(cudaFree(of_numbers));
   CHECK(cudaFree(results));
