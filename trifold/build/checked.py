@@ -94,7 +94,7 @@ def main() -> int:
     compiler, source, made = request["compiler"], Path(request["source"]), request["library"]
     checked, program = request.get("checked", True), request.get("program", False)
     compiled = source.with_suffix(".s" if checked else ".o")
-    flags = [*request["compile_flags"], *["-S" if checked else "-c"]]
+    flags = [*request["compile_flags"], "-S" if checked else "-c"]
     done = subprocess.run([compiler, *flags, str(source), "-o", str(compiled)])
     if done.returncode != 0:
         return done.returncode

@@ -8,7 +8,7 @@ import itertools
 import math
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from hypothesis.strategies import SearchStrategy
 from trifold.build.paths import gpu_paths
 from trifold.errors import SpecError
 from trifold.spec import AliasCase, Call, IndexCase, Limits, Spec, TensorCase
-from trifold.spec.call import require_call
+from trifold.spec.call import Path, require_call
 from trifold.spec.case import AnyCase
 from trifold.spec.fills import Fill
 
@@ -248,6 +248,7 @@ class CallSource(ABC):
         if self.search.examples < _SWEPT_FROM:
             return []
         found: dict[object, Call] = {}
+        in_normal_numbers = functools.partial(_in_normal_numbers, self._drawn_as_normal_numbers())
         numbers = [n for n in self.numbers if 2 * n <= self.limits.elements][:_NUMBERS]
         count = max(_FEW_NUMBER_CHOICES, min(_NUMBER_CHOICES, _ALL_NUMBER_CHOICES // max(1, len(numbers))))
         for turn, number in enumerate(numbers):
@@ -255,25 +256,21 @@ class CallSource(ABC):
             drawn: list[Call] = []
             with contextlib.suppress(Exception):  # the spec's, or hypothesis's
                 drawn = self.drawn_calls(limits, count, salt=_NUMBER_SALT + _NUMBER_CHOICES * turn)
-            for call in sorted(map(self._in_normal_numbers, drawn), key=lambda call: (has_alias(call), call.elements)):
+            for call in sorted(map(in_normal_numbers, drawn), key=lambda call: (has_alias(call), call.elements)):
                 for _, case in call.cases():
                     for place, size in enumerate(reversed(case.shape)):
                         if size == number:
                             found.setdefault((number, place, in_half and call.dtype.itemsize == 2), call)
         return list({repr(call): call for call in found.values()}.values())
 
-    def _in_normal_numbers(self, call: Call) -> Call:
-        """The call with normal numbers in each tensor for which the spec draws them."""
-        drawn = {
+    def _drawn_as_normal_numbers(self) -> set[Path]:
+        """The paths of the tensors for which the spec draws normal numbers."""
+        return {
             path
             for form in self._forms()
             for path, case in form.cases()
             if isinstance(case, TensorCase) and case.fill == "normal"
         }
-        for path, case in call.cases():
-            if path in drawn and isinstance(case, TensorCase):
-                call = call.with_cases(functools.partial(exchanged, case, replace(case, fill="normal")))
-        return call
 
     def peaked_calls(self) -> Iterator[Call]:
         """Calls of long rows, which are the last dimension: the largest tensor has one large number in each row, that
@@ -439,6 +436,14 @@ def _with_largest(call: Call, fill: Fill) -> Iterator[Call]:
         layout = largest.layout if largest.layout in ("offset", "padded") else "contiguous"
         filled = replace(largest, fill=fill, layout=layout, seed=0)
         yield call.with_cases(functools.partial(exchanged, largest, filled))
+
+
+def _in_normal_numbers(paths: Set[Path], call: Call) -> Call:
+    """The call with normal numbers in the tensors at these paths."""
+    for path, case in call.cases():
+        if path in paths and isinstance(case, TensorCase):
+            call = call.with_cases(functools.partial(exchanged, case, replace(case, fill="normal")))
+    return call
 
 
 def exchanged(case: AnyCase, other: AnyCase, each: AnyCase) -> AnyCase:

@@ -7,6 +7,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator
 
+from trifold.build.cpp_text import without_comments
 from trifold.cells import ImplementationKind
 from trifold.source_hashes import source_hashes
 from trifold.workspace import OpFiles, Workspace
@@ -19,7 +20,6 @@ _OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Mult: operator.mul,
     ast.LShift: lambda a, b: a << min(b, 64),
 }
-_NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _INTEGER = re.compile(r"(?<![\w.'])(0[xX][\da-fA-F']+|\d[\d']*)[uUlL]*(?![\w.'])(?:\s*<<\s*(\d+))?")
 
 
@@ -72,6 +72,6 @@ def _in_cpp(text: str) -> Iterator[int]:
     >>> sorted(_in_cpp("if (n == 1'000u || n > 0x300) return 1.5f * x8; // 77"))
     [768, 1000]
     """
-    for digits, shift in _INTEGER.findall(_NOT_CODE.sub(" ", text)):
+    for digits, shift in _INTEGER.findall(without_comments(text)):
         number = int(digits.replace("'", ""), 0 if digits[:2] in ("0x", "0X") else 10)
         yield number << min(int(shift), 64) if shift else number
