@@ -29,7 +29,7 @@ from trifold.isolation.tensors import Packed, Unpacking, bytes_of, bytes_of_stor
 from trifold.spec.call import Path
 from trifold.verification.observations import Addresses, Observations
 from trifold.verification.remote_autograd import Answer, Call, Handle
-from trifold.verification.remote_errors import OpDied, cause_of_death, raised
+from trifold.verification.remote_errors import OpDied, OpHangs, cause_of_death, raised
 from trifold.verification.remote_options import Options
 from trifold.verification.remote_process import START_S, Process, Start, kill_session, wait_for
 from trifold.verification.upstream import Backward
@@ -77,6 +77,17 @@ class OpProcess:
         self.last_backward: Backward | None = None
 
     # ----------------------------------------------------------------------------------------------------- requests
+
+    def start(self) -> None:
+        """Start the process if it does not run, and announce it, so that it is the one to be ended from elsewhere."""
+        with self._lock:
+            self._open()
+            assert self._process is not None
+            self.announced(self._process.pid)
+
+    def build(self, form: str) -> None:
+        """Build another form of the port in the process. Unlike :meth:`load`, this makes no context on a GPU."""
+        self.request("load", build=True, form=form, limit=max(self.timeout, START_S))
 
     def load(self, *, build: bool, form: str = "plain") -> Json:
         """Load the op in the process, and build it; returns the process's description of it."""
@@ -210,7 +221,7 @@ class OpProcess:
         except TimeoutError:
             self._end()
             asked = f" for --timeout {self.timeout:g}" if limit == self.timeout else ""
-            raise OpDied(f"no answer for {limit:g} s: the kernel hangs, or is too slow{asked}") from None
+            raise OpHangs(f"no answer for {limit:g} s: the kernel hangs, or is too slow{asked}") from None
         except Closed:
             raise OpDied(self._cause_of_death()) from None
         except ValueError:

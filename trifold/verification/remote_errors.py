@@ -23,6 +23,10 @@ class OpDied(BaseException):
     """
 
 
+class OpHangs(OpDied):
+    """The op's process did not answer within the time limit, and was ended."""
+
+
 class RaisedByOp(Exception):
     """Base of exceptions that the op raised in its process.
 

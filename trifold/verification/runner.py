@@ -73,6 +73,7 @@ class _Progress:
     properties: tuple[str, ...] = ()
     done: str = ""
     ops: list[int] = field(default_factory=list)
+    builder: int = 0
     rows: list[Row] = field(default_factory=list)
     heard: float = field(default_factory=time.monotonic)
 
@@ -88,6 +89,8 @@ class _Progress:
                 self.properties = tuple(event["properties"])
             case "op":
                 self.ops.append(event["pid"])
+            case "builder":
+                self.builder = event["pid"]
             case "check":
                 self.check, self.sample = event["name"], ""
             case "case":
@@ -254,9 +257,9 @@ def _pass_on(job: Job, event: dict[str, Any], told: _Progress, watch: Watch) -> 
 
 
 def _end(process: subprocess.Popen[bytes] | Forked, told: _Progress) -> None:
-    """Kill a worker and its op's process, in whatever state they are."""
+    """Kill a worker and its op's processes, in whatever state they are."""
     kill_session(process.pid)
-    for op in told.ops[-1:]:
+    for op in (*told.ops[-1:], *filter(None, [told.builder])):
         kill_session(op)
     process.wait()
 

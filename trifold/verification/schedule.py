@@ -36,18 +36,20 @@ def in_order(workspace: Workspace, jobs: Iterable[Job], known: Mapping[CellName,
     Cells on a GPU wait for it, and for longer the more of them run, while those on the CPU use the cores. So each
     device's cells are spread over the whole run.
 
-    The estimate of a port grows with the code that it includes, which has more kernels. A prototype takes about the
-    same time on a GPU whatever it is. On the CPU, prototypes of equal length may differ by a factor of five, so ports,
-    whose estimates are better, come after them. The constants, in bytes, are from runs of the gallery on an H200.
+    The estimate of a port grows with the code that it includes, which has more kernels; on a GPU, that of both kinds
+    grows with the spec, which describes the calls. On the CPU, prototypes of equal length may differ by a factor of
+    five, so ports, whose estimates are better, come after them. The constants, in bytes, are from runs of the gallery
+    on an H200.
     """
 
     def expected(job: Job) -> float:
         cell, files = job.cell, workspace.files(job.cell.op)
+        spec = files.spec.stat().st_size
         if cell.implementation == "prototype":
-            sources = max(files.prototype.stat().st_size, files.spec.stat().st_size)
-            return 130_000 if cell.device == "cuda" else 90_000 + 2.0 * sources
+            sources = max(files.prototype.stat().st_size, spec)
+            return 110_000 + 4.0 * spec if cell.device == "cuda" else 90_000 + 2.0 * sources
         included = sum(path.stat().st_size for path in included_sources(files.binding))
-        return included * (1.0 if cell.device == "cuda" else 0.4)
+        return included + 4.0 * spec if cell.device == "cuda" else 0.4 * included
 
     lengths = {job: expected(job) for job in jobs}
     for device in ("cuda", "cpu"):

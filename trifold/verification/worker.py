@@ -1,9 +1,10 @@
 """The judge of one cell: ``python -m trifold.verification.worker``.
 
 It reads a job from standard input and writes events, one JSON object a line, to the file descriptor that is its only
-argument: ``plan`` (the properties that will have rows), ``op`` (a process of the op started), ``check`` (one begins),
-``case`` (one begins), ``row`` (a check ended) and, last, ``done``. The op runs in another process
-(:mod:`trifold.verification.remote`); the reference and the comparisons are in this one.
+argument: ``plan`` (the properties that will have rows), ``op`` (a process of the op started), ``builder`` (one that
+only builds started, or with 0: it ended), ``check`` (one begins), ``case`` (one begins), ``row`` (a check ended) and,
+last, ``done``. The op runs in another process (:mod:`trifold.verification.remote`); the reference and the comparisons
+are in this one.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
@@ -46,7 +48,7 @@ from trifold.verification.job import Job
 from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 from trifold.verification.remote import OpProcess
 from trifold.verification.remote_errors import OpDied, RaisedByOp
-from trifold.verification.remote_process import Process, Start
+from trifold.verification.remote_process import Process, Start, kill_session
 from trifold.verification.report import BUILD, OTHER_CHECKS, PROPERTY, Failure, OutcomeName, Row
 from trifold.workspace import OpFiles, Workspace, import_file
 
@@ -66,6 +68,9 @@ class Events:
 
     def op(self, pid: int) -> None:
         self._send({"event": "op", "pid": pid})
+
+    def builder(self, pid: int) -> None:
+        self._send({"event": "builder", "pid": pid})
 
     def check(self, name: str) -> None:
         self._send({"event": "check", "name": name})
@@ -104,8 +109,17 @@ def run(job: Job, events: Events) -> None:
         rows.send(BUILD, "failed", failures=(Failure(_words(error)),), always=True)
         return
     rows.send(BUILD, "passed", cases=1)
+    checks = _checks(job, cell.spec)
+    with building_ahead(job, checks, events):
+        _run_checks(checks, cell, rows, events, changed)
+    process.close()
+
+
+def _run_checks(
+    checks: Iterable[Check], cell: Cell, rows: _Rows, events: Events, changed: Callable[[], list[str]]
+) -> None:
     deaths: list[str] = []
-    for check in _checks(job, cell.spec):
+    for check in checks:
         if cell.spec.not_on_cpu and cell.kind == "port" and cell.device == "cpu":
             rows.send(check.name, "not run", reason=f"{Absence.NOT_ON_CPU}: {cell.spec.not_on_cpu}")
             continue
@@ -119,7 +133,42 @@ def run(job: Job, events: Events) -> None:
         if gpu_is_lost():  # lost by the reference: the runner starts another worker for the other checks
             sys.exit("the judge's own use of the GPU has ended by a fault, of the reference or of the spec")
         give_back_what_is_kept()
-    process.close()
+
+
+@contextlib.contextmanager
+def building_ahead(job: Job, checks: Iterable[Check], events: Events) -> Iterator[None]:
+    """Build the forms of a port that checks use later, in another process of the op, while others run.
+
+    A build that fails fails again in its check, which reports it.
+    """
+    forms = [check.form for check in checks if check.form is not None]
+    if job.cell.implementation != "port" or not forms:
+        yield
+        return
+    pids: list[int] = []
+
+    def announced(pid: int) -> None:
+        pids.append(pid)
+        events.builder(pid)
+
+    builder = OpProcess(_starter(job), job.timeout, job.cell.device, announced)
+
+    def build() -> None:
+        with contextlib.suppress(Exception, OpDied):
+            for form in forms:
+                builder.build(form)
+        builder.close()
+        events.builder(0)
+
+    thread = threading.Thread(target=build, name="trifold-build", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        if thread.is_alive():
+            for pid in pids:
+                kill_session(pid)
+            thread.join()
 
 
 class _Rows:

@@ -36,6 +36,7 @@ class Check:
         devices: where it applies.
         after: checks whose results it uses; they run first, even if they were not requested.
         own_build: it builds a port for itself.
+        form: the form of the port that it builds; made while earlier checks run. None: it is built when it is needed.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Check:
     devices: tuple[str, ...] = ("cpu", "cuda")
     after: tuple[str, ...] = ()
     own_build: bool = False
+    form: str | None = None
 
 
 _VALUES = ("values",)
@@ -91,6 +93,7 @@ CHECKS: tuple[Check, ...] = (
         jitter.jitter,
         "races that a GPU's own timing hides: results that change where threads pause",
         ("cuda",),
+        form=jitter.FORM,
     ),
     Check("second device", gpu.second_device, "work on the current device instead of the tensors'", ("cuda",)),
 )

@@ -1,7 +1,8 @@
 """What compute-sanitizer finds in the kernels that run on a GPU.
 
 Each of its four tools watches its own process of the op, during the fewest calls that launch every kernel instance,
-forward and backward. Results are compared with the reference as in other checks.
+forward and backward. Results are compared with the reference as in other checks. After a call that does not return
+under one tool, the others are not tried: they would wait for it as long.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from trifold.verification.checks.values import compare
 from trifold.verification.observations import Observations
 from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 from trifold.verification.remote import OpProcess
-from trifold.verification.remote_errors import OpDied
+from trifold.verification.remote_errors import OpDied, OpHangs
 
 _SLOWER = 2.0  # factor for time limits: kernels are up to a hundred times slower, but take milliseconds at most
 _OPTIONS = {
@@ -111,9 +112,14 @@ def findings_on_gpu(cell: Cell) -> str:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trifold-findings-")))
         watched = [_watched(cell, sanitizer, tool, folder, stack) for tool in compute_sanitizer.TOOLS]
-        for one in watched:  # one after the other, since each needs memory of the GPU for a context
-            _start(one)
+        for one in watched:  # they import torch in parallel, which takes longer than the calls
+            one.process.start()
+        for number, one in enumerate(watched, start=1):  # one by one: each needs memory of the GPU for a context
+            _load(one)
             _run(cell, one, calls)
+            if isinstance(one.failure, OpHangs):
+                del watched[number:]
+                break
         acceptances = _acceptances(cell)
         found = [finding for one in watched for finding in _only_accepted(cell, one, acceptances)]
         for one in watched:
@@ -158,7 +164,8 @@ def _watched(cell: Cell, sanitizer: Path, tool: str, folder: Path, stack: ExitSt
     return _Watched(tool, stack.enter_context(cell.process.another(under, _ENVIRONMENT, slower=_SLOWER)), log)
 
 
-def _start(one: _Watched) -> None:
+def _load(one: _Watched) -> None:
+    one.process.start()  # the one to be ended with the judge: the others only wait
     try:
         one.process.load(build=True)
     except (Exception, OpDied) as error:

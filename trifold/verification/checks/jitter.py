@@ -12,7 +12,7 @@ from trifold.verification.checks.agreement import Run, require_same
 from trifold.verification.checks.instances import launching_calls
 from trifold.verification.outcomes import Absence, NotRun
 
-_FORM = "jittered"
+FORM = "jittered"
 _SEEDS = 6  # for the calls that launch every kernel instance
 _OTHERS = 1  # for all other calls
 
@@ -21,7 +21,7 @@ def jitter(cell: Cell) -> None:
     """Results and gradients of fixed and small calls are the same with the pauses of each seed as without pauses."""
     if cell.kind == "prototype":
         raise NotRun(Absence.NO_BUILD)
-    cell.process.load(build=True, form=_FORM)
+    cell.process.load(build=True, form=FORM)
     of_instances = launching_calls(cell)
     chosen = [call for _, call in of_instances]
 
@@ -37,5 +37,5 @@ def jitter(cell: Cell) -> None:
 
 
 def _run(cell: Cell, call: Call, seed: int) -> Run:
-    with cell.process.running(form=_FORM, jitter=seed):
+    with cell.process.running(form=FORM, jitter=seed):
         return Run.of(cell, call)
