@@ -12,6 +12,7 @@ import faulthandler
 import functools
 import json
 import os
+import select
 import socket
 import sys
 import warnings
@@ -502,11 +503,12 @@ def serve(server: Server) -> None:
 def work(setup: Setup) -> None:
     """Run as the op's process until the judge closes the connection."""
     faulthandler.enable()
+    connection = socket.socket(fileno=setup.connection)
     if os.environ.pop(device_guard.WHOLE_VECTORS, ""):
+        select.select([connection], [], [])  # not before the first request: a context takes memory of the GPU
         with contextlib.suppress(ToolchainError):  # without the guard, torch allocates as usual
             device_guard.allocate_whole_vectors()
     warnings.simplefilter("ignore")
-    connection = socket.socket(fileno=setup.connection)
     channel = Channel(connection, outgoing=Arena(setup.outgoing), incoming=Arena(setup.incoming))
     channel.outgoing.in_place = True  # the judge does not write into the op's memory
     if setup.device == "cuda":
