@@ -26,7 +26,7 @@ from trifold.verification.checks import findings_on_gpu as module
 from trifold.verification.checks.findings_on_gpu import findings_on_gpu
 from trifold.verification.observations import Addresses, Observations
 from trifold.verification.outcomes import Absence, CheckFailed, NotRun
-from trifold.verification.remote_errors import OpDied
+from trifold.verification.remote_errors import OpDied, OpHangs
 from trifold.workspace import OpFiles
 
 SMALL, LARGE = (Call((TensorCase((n,), dtype),)) for n, dtype in ((8, torch.float32), (64, torch.float64)))
@@ -42,7 +42,9 @@ class Machine:
         reports: what each tool writes.
         at_once: a tool writes while the call of float64 runs; else when the process has ended.
         started: the tools whose processes were started.
+        called: the tools under which the op was called.
         dies_under: the tool under which the op's process dies.
+        hangs_under: the tool under which a call does not return.
         wrong_under: the tool under which results are wrong.
     """
 
@@ -50,7 +52,9 @@ class Machine:
     reports: dict[str, str] = field(default_factory=lambda: dict.fromkeys(TOOLS, reports.CLEAN))
     at_once: bool = False
     started: list[str] = field(default_factory=list)
+    called: set[str] = field(default_factory=set)
     dies_under: str = ""
+    hangs_under: str = ""
     wrong_under: str = ""
 
 
@@ -61,6 +65,10 @@ class Process:
         self.machine, self.tool, self.log = machine, tool, log
         self.element_bytes, self.calls, self.observed = 0, 0, Observations()
         self.launches = {"double<float>": 0, "double<double>": 0}
+
+    def start(self) -> None:
+        if self.tool not in self.machine.started:
+            self.machine.started.append(self.tool)
 
     def load(self, **options: Any) -> None:
         pass
@@ -78,15 +86,19 @@ class Process:
         tool, log = (
             next(o for o in under if o.startswith(name)).partition("=")[2] for name in ("--tool", "--log-file")
         )
-        self.machine.started.append(tool)
         assert environment == {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "TRIFOLD_WHOLE_VECTORS": "1"}
         yield Process(self.machine, tool, Path(log))
 
     def function(self, x: Tensor) -> Tensor:
         self.calls += 1
         self.launches["double<float>" if x.dtype == torch.float32 else "double<double>"] += 1
+        if self.tool:
+            assert self.machine.started == list(TOOLS)
+            self.machine.called.add(self.tool)
         if self.tool and self.tool == self.machine.dies_under:
-            raise OpDied("no answer for 240 s: the kernel hangs")
+            raise OpDied("the op's process was killed by signal 11")
+        if self.tool and self.tool == self.machine.hangs_under:
+            raise OpHangs("no answer for 240 s: the kernel hangs")
         if self.log is not None and self.machine.at_once and x.dtype == torch.float64:
             self.log.write_text(self.machine.reports[self.tool], encoding="utf-8")
         self.observed.addresses.append(Addresses(((ADDRESS, 64),), ((ADDRESS + 512, 64),)))
@@ -222,8 +234,17 @@ def test_wrong_results_under_a_tool_fail_the_row(machine: Machine) -> None:
 
 def test_a_process_that_dies_under_a_tool_fails_the_row(machine: Machine) -> None:
     machine.dies_under, machine.reports["racecheck"] = "racecheck", ""
-    with pytest.raises(CheckFailed, match="under racecheck: no answer for 240 s"):
+    with pytest.raises(CheckFailed, match="under racecheck: the op's process was killed by signal 11"):
         run(machine)
+    assert machine.called == set(TOOLS)
+
+
+def test_after_a_call_that_hangs_under_a_tool_the_next_ones_are_not_tried(machine: Machine) -> None:
+    machine.hangs_under, machine.reports["racecheck"] = "racecheck", ""
+    with pytest.raises(CheckFailed, match="under racecheck: no answer for 240 s") as caught:
+        run(machine)
+    assert caught.value.call == SMALL
+    assert machine.called == {"memcheck", "racecheck"}
 
 
 def test_without_a_tool_it_does_not_run(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
