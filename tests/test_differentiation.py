@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from tests.drawn_specs import HereProcess
 from tests.wrong.entry import GALLERY
 from trifold.implementation import reference
-from trifold.spec import Call, Limits, Sample, TensorCase
+from trifold.spec import AliasCase, Call, Limits, Sample, TensorCase
 from trifold.spec.load import load_spec
 from trifold.verification.calls import Search
 from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks.differentiation import (
     RightGradients,
+    differentiate,
+    exactly,
     gradient_scales,
     in_dtype_of_spec,
     upstream_gradient,
@@ -89,3 +91,19 @@ def test_a_difference_of_infinities_may_be_one_of_them(grad: float, right: bool)
     of_x = RightGradients(4.0, {(0,): undefined}, {(0,): undefined.double()}, {(0,): scale}, 1.0, lambda path: ())
     assert (of_x.wrong((0,), torch.tensor([grad, 2.0])) is None) == right
     assert of_x.wrong((0,), torch.tensor([torch.nan, torch.inf])) is not None
+
+
+def test_the_gradient_of_a_tensor_that_is_two_arguments_is_a_sum_of_rounded_terms() -> None:
+    """The gradients for weight and bias cancel at some of the columns."""
+    cell, half = _cell("layer_norm"), torch.bfloat16
+    x = TensorCase((2, 2048), half, "offset", seed=1954, offset=7)
+    weight = TensorCase((2048,), half, "innermost", fill="tiny", seed=18197, offset=1)
+    call, apart = (Call((x, weight, third), {"eps": 0.25}) for third in (AliasCase(1), weight))
+    right = RightGradients.of(cell, call, ((0,), (1,)))
+    terms = differentiate(cell, apart, ((1,), (2,)), cell.reference, convert=exactly(cell)).grads
+    first, second = (term for term in terms if term is not None)
+    rounded = first.to(half) + second.to(half)
+    exact = first + second
+    assert bool(((rounded - exact).abs() > 100 * torch.finfo(half).eps * exact.abs()).any())
+    assert right.wrong((1,), rounded) is None
+    assert right.wrong((1,), rounded + (first.abs() / 16).to(half)) is not None

@@ -286,7 +286,11 @@ def gradient_scales(
     if spec.gradient_working_scale is not None:
         every = with_working(every, _stated(cell, call, spec.gradient_working_scale, outer), dtype or call.dtype)
     sizes_at = dict(zip(_stated_paths(cell, call), every, strict=True))
-    return tuple(_added([sizes_at[path], *(sizes_at[same] for same in _very_tensors(call, path))]) for path in paths)
+    terms = _terms(cell, call, outer)
+    return tuple(
+        _added([sizes_at[path], *(sizes_at[same] for same in _very_tensors(call, path)), *terms.get(path, ())])
+        for path in paths
+    )
 
 
 @dataclass(frozen=True)
@@ -402,6 +406,22 @@ def _very_tensors(call: Call, path: Path) -> Iterator[Path]:
     for other, value in enumerate(call.args):
         if isinstance(value, AliasCase) and value.is_same and (value.of,) == path:
             yield (other,)
+
+
+def _terms(cell: Cell, call: Call, outer: Upstream | None) -> dict[Path, list[Tensor]]:
+    """The sizes of what autograd adds to the gradient of a tensor that is passed as several arguments: the gradient for
+    each of them, which is rounded before it is added. The sum may be smaller by any factor."""
+    same = {path: list(_very_tensors(call, path)) for path in cell.gradient_paths(call)}
+    if not any(same.values()):
+        return {}
+    values = (call.args[v.of] if isinstance(v, AliasCase) and v.is_same else v for v in call.args)
+    separate = replace(call, args=tuple(values))
+    paths = cell.gradient_paths(separate)
+    grads = differentiate(cell, separate, paths, cell.reference, convert=exactly(cell), outer=outer).grads
+    size_at = {path: grad.abs() for path, grad in zip(paths, grads, strict=True) if grad is not None}
+    return {
+        path: [size_at[one] for one in (path, *others) if one in size_at] for path, others in same.items() if others
+    }
 
 
 def _added(sizes: Sequence[Tensor | None]) -> Tensor | None:
