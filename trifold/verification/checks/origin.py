@@ -7,7 +7,7 @@ process, and is trusted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -88,12 +88,15 @@ class Recorded:
         for path in cell.written_paths(call):
             before, after = (tensor_at(values, path) for values in (call.arguments(cell.device), self.arguments))
             _require_written(self.observed, after, cell.name(path), call, only=before != after)
+        passed_twice = [(value.of,) for value in call.args if isinstance(value, AliasCase)]
         for path, grad in zip(cell.gradient_paths(call), self.grads, strict=True):
-            if any(isinstance(value, AliasCase) and (value.of,) == path for value in call.args):
-                continue  # autograd adds the gradients of an argument that is passed twice
+            if path in passed_twice:
+                continue  # autograd adds the gradients for each place
             name = f"gradient {path[0]}"
             if grad is not None and name not in spec.computed_by_torch and not _is_one(grad, self.outer):
-                _require_written(self.observed, grad, name, call)
+                # A gradient may be a multiple of such a sum: both may be that of the upstream gradient.
+                copied = {} if passed_twice else self.observed.copied
+                _require_written(replace(self.observed, copied=copied), grad, name, call)
 
 
 def _require_untouched(observed: Observations, argument: Tensor, name: str, call: Call) -> None:

@@ -1,0 +1,55 @@
+"""What computed a result: cases in which torch adds rightly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import strategies as st
+
+from tests.drawn_specs import HereProcess
+from tests.wrong.entry import GALLERY
+from trifold.spec import AliasCase, Call, Limits, Spec, TensorCase
+from trifold.verification.calls import Search
+from trifold.verification.cell import Cell, Remote
+from trifold.verification.checks.differentiation import Forward
+from trifold.verification.checks.origin import Recorded
+from trifold.verification.observations import Observations
+from trifold.verification.outcomes import CheckFailed
+
+
+@pytest.mark.parametrize("twice", [True, False])
+def test_a_gradient_may_be_a_multiple_of_a_sum_of_gradients_for_one_tensor_in_two_places(twice: bool) -> None:
+    """Of a row of zeros, layer_norm's gradient for the row is a multiple of the upstream gradient, and so is the sum of
+    those for weight and bias, if these are one tensor: torch has computed it."""
+    row = TensorCase((64,))
+    call = Call((row, row, AliasCase(1) if twice else row))
+    recorded = _recorded(call, by_torch=0)
+    cell = _cell(call)
+    if twice:
+        recorded.require_written(cell, call)
+    else:
+        with pytest.raises(CheckFailed, match="gradient 0: torch's add computed these numbers"):
+            recorded.require_written(cell, call)
+
+
+def _recorded(call: Call, *, by_torch: int) -> Recorded:
+    """A call whose gradients kernels have written, and one of which has numbers that torch computed as well."""
+    arguments = call.arguments()
+    grads = tuple(torch.randn(64) for path, _ in call.floating())
+    observed = Observations(
+        written={grad.untyped_storage().data_ptr(): torch.ones(4 * 64, dtype=torch.bool) for grad in grads},
+        copied={grads[by_torch].untyped_storage().data_ptr(): "torch's add"},
+    )
+    return Recorded(arguments, Forward([], ()), [], grads, observed)
+
+
+def _cell(call: Call) -> Cell:
+    def right(*arguments: torch.Tensor) -> torch.Tensor:
+        return sum(arguments, torch.zeros(()))
+
+    process: Any = HereProcess(right)
+    remote = Remote("port", GALLERY.op("add"), process, ("add",), differentiable=True)
+    spec = Spec(calls=lambda limits: st.just(call), smooth=[call])
+    return Cell(spec, remote, "cpu", right, Search(1), Limits(), lambda sample: None)
