@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from numba import types
@@ -15,6 +15,7 @@ from numba import types
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.arithmetic import Arithmetic
+from trifold.draft.from_calls import Calls, FromCalls, Unchecked, What, rows_after, rows_of
 from trifold.draft.functions import Module, Written, constant_definitions
 from trifold.draft.host import Host, Launch
 from trifold.draft.host_conditions import call, scalar_of, scalar_type, text_of
@@ -30,13 +31,21 @@ from trifold.draft.unify import unify
 from trifold.draft.walk import walk
 from trifold.errors import PrototypeError
 
+if TYPE_CHECKING:
+    from trifold.spec import Call
+
 
 @dataclass(frozen=True)
 class DraftedOp:
-    """The texts of an op's files."""
+    """The texts of an op's files.
+
+    Attributes:
+        assumed: what the binding checks although the prototype does not, as all calls of the spec satisfy it.
+    """
 
     header: str
     binding: str
+    assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,11 +70,13 @@ def launch_functions(module: ModuleType, op: str) -> list[FunctionType]:
     return sorted(found, key=lambda each: each.__code__.co_firstlineno)
 
 
-def draft_op(module: ModuleType, op: str) -> DraftedOp:
+def draft_op(module: ModuleType, op: str, calls: Calls = tuple) -> DraftedOp:
     """Write the C++ files of an op.
 
     Args:
         module: the op's prototype, imported without Numba's simulator.
+        calls: returns calls of the op; called only if a launch function does not check the dtypes or dimensions of its
+            tensors: then they are those of the calls.
 
     Raises:
         DraftError: something in the prototype is not translated.
@@ -74,13 +85,44 @@ def draft_op(module: ModuleType, op: str) -> DraftedOp:
     functions = launch_functions(module, op)
     if not functions:
         raise PrototypeError(f"prototypes/{op}.py has no function named {op}", "write the launch function")
+    unchecked: dict[FunctionType, set[tuple[What, str]]] = {}
+    made: list[Call] | None = None
+    while True:
+        try:
+            return _drafted(module, op, functions, unchecked, made or [])
+        except Unchecked as error:
+            known = unchecked.setdefault(error.function, set())
+            made = list(calls()) if made is None else made
+            if error.unknown <= known:
+                raise
+            known |= error.unknown
+
+
+def _drafted(
+    module: ModuleType,
+    op: str,
+    functions: Sequence[FunctionType],
+    unchecked: Mapping[FunctionType, set[tuple[What, str]]],
+    calls: Sequence[Call],
+) -> DraftedOp:
+    """The C++ files; of what ``unchecked`` lists, the launch functions check what ``calls`` say.
+
+    Raises:
+        Unchecked: there is more that is not known.
+    """
     hosts: list[Host] = []
     known: dict[str, v.Tensor] = {}
     tables: dict[str, cpp.PairsDefinition] = {}
     constants: dict[str, tuple[int | float, types.Type]] = {}
+    assumed: list[str] = []
     for function in functions:
-        hosts.append(Host(function, known, tables, constants))
+        added = None
+        if function in unchecked:
+            rows = rows_after(function, hosts[0]) if hosts else rows_of(function, calls)
+            added = FromCalls(function.__name__, rows, unchecked[function])
+        hosts.append(Host(function, known, tables, constants, added))
         known = {**hosts[-1].known_by_name(), **known}
+        assumed += [f"{function.__name__}: {', '.join(added.said)}"] if added else []
     drafts = _Kernels(hosts, constants)
     for host in hosts:
         for launch in host.launches:
@@ -88,7 +130,7 @@ def draft_op(module: ModuleType, op: str) -> DraftedOp:
     drafts.qualify()
     header = file_of(drafts.module, [f"{op}: {_summary(module, op)}"])
     own = [each for each in constant_definitions(constants) if f" {each.name} = " not in header]
-    return DraftedOp(header, _binding(op, hosts, own, tables))
+    return DraftedOp(header, _binding(op, hosts, own, tables), tuple(assumed))
 
 
 def _summary(module: ModuleType, op: str) -> str:
@@ -149,7 +191,7 @@ class _Kernels:
         for number, argument in enumerate(launch.arguments):
             tensor = argument.tensor if isinstance(argument, v.Output) else argument
             if isinstance(tensor, v.Tensor):
-                found.append(self._array(tensor, launch, number, names))
+                found.append(self._array(host, tensor, launch, number, names))
                 own = tensor.dtypes
                 halves = any(each in v.HALF for each in own or ())
                 stored.append(names.of_elements.get(own) if own is not None and halves else None)
@@ -166,17 +208,23 @@ class _Kernels:
                 )
         return _Instance(launch.kernel, tuple(found), tuple(stored), (names.key, names.others, names.key_array))
 
-    def _array(self, tensor: v.Tensor, launch: Launch, number: int, names: TypeNames) -> Type:
+    def _array(self, host: Host, tensor: v.Tensor, launch: Launch, number: int, names: TypeNames) -> Type:
         name = _parameters(launch)[number]
         if tensor.dtypes is None:
-            raise DraftError(
+            raise Unchecked(
                 launch.place,
+                host,
+                "dtype",
+                tensor,
                 f"the dtype of the kernel's argument {name} is not known",
                 f"check it in the launch function: check_floating(...), or if {name}.dtype not in (A, B): raise ...",
             )
         if tensor.dimensions is None:
-            raise DraftError(
+            raise Unchecked(
                 launch.place,
+                host,
+                "dimensions",
+                tensor,
                 f"the number of dimensions of the kernel's argument {name} is not known",
                 "check x.dim(), or reshape it",
             )
@@ -268,10 +316,10 @@ class _Kernels:
         self, host: Host, launch: Launch, number: int, tensor: v.Tensor, prepared: list[cpp.Stmt]
     ) -> cpp.Expr:
         """The tensor in a form that the kernel accepts: with contiguous rows, unless it has stride parameters."""
-        layout = self._array(tensor, launch, number, self._names(host, launch))[0].layout
+        layout = self._array(host, tensor, launch, number, self._names(host, launch))[0].layout
         is_output = isinstance(launch.arguments[number], v.Output)
         name = _parameters(launch)[number]
-        expr = tensor.expr
+        expr = launch.tensors[number]
         if layout == "C" and not tensor.dense and not is_output:
             expr = call("trifold::without_gaps", expr)
         if isinstance(expr, cpp.Name):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,7 +21,10 @@ from trifold import last_written
 from trifold.completion import op_names
 from trifold.draft.refusal import DraftError
 from trifold.errors import PrototypeError, ToolchainError, WorkspaceError
-from trifold.workspace import Workspace, import_file
+from trifold.workspace import OpFiles, Workspace, import_file
+
+if TYPE_CHECKING:
+    from trifold.spec import Call
 
 
 @dataclass(frozen=True)
@@ -87,11 +90,13 @@ class Drafts:
         cpp: the header and the binding.
         port: ports/OP.py; None: it cannot be drafted.
         remarks: what must be added to a drafted ports/OP.py, or why there is none.
+        assumed: what the binding checks although the prototype does not.
     """
 
     cpp: tuple[Draft, ...]
     port: Draft | None
     remarks: tuple[str, ...]
+    assumed: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[Draft, ...]:
@@ -112,15 +117,23 @@ def drafts_of(op: str, workspace: Workspace) -> Drafts:
     from trifold.draft.wiring import draft_port
 
     module = import_file(prototype, f"trifold_drafted_{op}")
-    drafted = draft_op(module, op)
+    drafted = draft_op(module, op, lambda: _calls(files))
     texts = ((files.header, drafted.header), (files.binding, drafted.binding))
     cpp = tuple(Draft(path, last_written.place(path, workspace.root), text) for path, text in texts)
     try:
         wiring = draft_port(module, op)
     except DraftError as error:
-        return Drafts(cpp, None, () if files.port.is_file() else (f"not drafted: {error}",))
+        return Drafts(cpp, None, () if files.port.is_file() else (f"not drafted: {error}",), drafted.assumed)
     port = Draft(files.port, last_written.place(files.port, workspace.root), wiring.text)
-    return Drafts(cpp, port, () if port.edited else wiring.remarks)
+    return Drafts(cpp, port, () if port.edited else wiring.remarks, drafted.assumed)
+
+
+def _calls(files: OpFiles) -> list[Call]:
+    """Calls of the op's spec, if there is one."""
+    from trifold.draft.from_calls import calls_of
+    from trifold.spec.load import load_spec
+
+    return calls_of(load_spec(files)) if files.spec.is_file() else []
 
 
 @contextmanager
@@ -216,6 +229,8 @@ def draft(
     for each in drafts:
         each.write()
         print(f"wrote {each.path.relative_to(found.root)}")
+    for assumed in drafted.assumed:
+        print(f"cuda_src/{op}.cu: checks, as the prototype does not, what all calls of the spec have: {assumed}")
     for remark in drafted.remarks:
         print(f"ports/{op}.py: {remark}")
 

@@ -18,6 +18,7 @@ from trifold import prototype
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.folding import BINARY
+from trifold.draft.from_calls import FromCalls
 from trifold.draft.host_calls import Returned
 from trifold.draft.host_loops import HostLoops
 from trifold.draft.host_syntax import simplified, statement_remedy
@@ -36,6 +37,7 @@ class Launch(cpp.Stmt):
     block: tuple[v.Number, ...]
     arguments: list[Any]
     place: Place
+    tensors: dict[int, cpp.Expr]  # those among the arguments: an optional one is another expression elsewhere
     possible: tuple[bool, ...] | None = None  # the dtypes of the key for which it is reached; None: all
     free: tuple[v.Tensor, ...] = ()  # tensors whose dtypes do not follow from the key's
     over: tuple[tuple[str, v.Dtypes], ...] = ()  # for each of these, the kernel's parameter and the dtypes
@@ -49,7 +51,8 @@ class Host(HostLoops):
     ``earlier``: the tensors of the functions before it, by name. One that forward returns, and backward takes by the
     same name without a check of its dtype, is of the dtype that forward gives it; the binding checks that after the
     function's own first checks. ``tables``: the dicts of constants that the binding has, by name; one that is used here
-    is added. ``constants``: its numbers, likewise.
+    is added. ``constants``: its numbers, likewise. ``calls``: the checks to add, for tensors that the function does not
+    check.
     """
 
     def __init__(
@@ -58,8 +61,9 @@ class Host(HostLoops):
         earlier: dict[str, v.Tensor],
         tables: dict[str, cpp.PairsDefinition],
         constants: dict[str, tuple[int | float, types.Type]],
+        calls: FromCalls | None = None,
     ) -> None:
-        self.function = function
+        self.function, self.calls = function, calls
         self.earlier = earlier
         self.results: dict[str, v.Tensor] = {}
         self.frames: list[tuple[str, int]] = []
@@ -187,8 +191,11 @@ class Host(HostLoops):
 
     def _executed(self, node: ast.stmt, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
         self.into = into
-        if self.expecting and not self._only_checks(node):
-            self.expect_earlier()
+        if (self.calls or self.expecting) and not self._only_checks(node):
+            if self.calls and self.depth == 0:
+                self.check_as_called(self.calls)
+            if self.expecting:
+                self.expect_earlier()
         match node:
             case ast.Assign(targets=targets, value=value):
                 assigned = self.evaluate(value)

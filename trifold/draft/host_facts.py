@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import torch
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
+from trifold.draft.from_calls import FromCalls
 from trifold.draft.host_conditions import call, text_of
 from trifold.draft.host_parts import HostParts
 
@@ -26,7 +29,12 @@ class HostFacts(HostParts):
     arguments: dict[str, Any]
     callers: list[dict[str, Any]]  # the names of the functions that called this one
     into: list[cpp.Stmt]
+    globals: dict[str, Any]
+    calls: FromCalls | None  # what check_as_called is still to be called with: after the function's first checks
     expecting: bool  # whether expect_earlier is still to be called: after the function's first checks
+
+    def statement(self, node: ast.stmt, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Any:
+        raise NotImplementedError
 
     def message_part(self, part: str | cpp.Expr) -> cpp.Expr:
         raise NotImplementedError
@@ -101,6 +109,16 @@ class HostFacts(HostParts):
             tensor.choices = dtypes
             return
         tensor.known = dtypes * len(self.key_dtypes or (0,)) if len(dtypes) == 1 else dtypes
+
+    def check_as_called(self, calls: FromCalls) -> None:
+        """Check what the calls say of the arguments, where the function has no check of its own."""
+        self.calls = None
+        tensors = {name: each for name, each in self.arguments.items() if isinstance(each, v.Tensor)}
+        key = next((name for name, tensor in tensors.items() if tensor is self.key), None)
+        self.globals.setdefault("torch", torch)
+        for text in calls.checks(tensors, key):
+            (statement,) = ast.parse(text).body
+            self.statement(statement, self.into, ())
 
     def expect_earlier(self) -> None:
         """Check the dtypes that the forward function gives to tensors, where the function has no check of its own."""

@@ -116,7 +116,8 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
     extents[0] = _in_variables(host, extents[0])
     key_array = _parameter_of(host.key, kernel, given) if free else ""
     place, dtypes = host.place(node), (tuple(free.values()), over, key_array)
-    one = Launch(kernel, extents[0], extents[1], passed, place, host.possible, *dtypes)
+    tensors = {n: each.expr for n, one in enumerate(passed) if (each := _tensor(one)) is not None}
+    one = Launch(kernel, extents[0], extents[1], passed, place, tensors, host.possible, *dtypes)
     host.launches.append(one)
     host.into.append(one)
 

@@ -11,6 +11,7 @@ import torch
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
+from trifold.draft.from_calls import Unchecked
 from trifold.draft.host import Host
 from trifold.draft.host_conditions import call, text_of
 from trifold.draft.refusal import DraftError
@@ -169,11 +170,17 @@ def _permuted(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any],
 
 def _moved(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     source, target = _dimensions(host, arguments, keywords, node)
-    if x.dimensions is None:
-        raise DraftError(host.place(node), "the number of dimensions is not known while drafting", "check x.dim()")
-    order = [each for each in range(x.dimensions) if each != source % x.dimensions]
-    order.insert(target % x.dimensions, source % x.dimensions)
+    count = _number_of_dimensions(host, x, node)
+    order = [each for each in range(count) if each != source % count]
+    order.insert(target % count, source % count)
     return _in_order(host, x, tuple(order), node)
+
+
+def _number_of_dimensions(host: Host, x: v.Tensor, node: ast.Call) -> int:
+    if x.dimensions is None:
+        problem = "the number of dimensions is not known while drafting"
+        raise Unchecked(host.place(node), host, "dimensions", x, problem, "check x.dim()")
+    return x.dimensions
 
 
 def _dimensions(host: Host, given: Any, keywords: dict[str, Any], node: ast.Call) -> tuple[int, ...]:
@@ -239,9 +246,15 @@ def _copied(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], n
 
 
 def _flattened(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    if arguments or keywords:
-        raise DraftError(host.place(node), "flatten of some dimensions is not translated", "use x.reshape(...)")
-    return _reshape(host, x, (-1,), {}, node)
+    given = dict(zip(("start_dim", "end_dim"), arguments, strict=False)) | keywords
+    start, end = given.get("start_dim", 0), given.get("end_dim", -1)
+    if (start, end) == (0, -1):
+        return _reshape(host, x, (-1,), {}, node)
+    _dimensions(host, (start, end), {}, node)
+    count = _number_of_dimensions(host, x, node)
+    sizes = [host.size(x, dimension) for dimension in range(count)]
+    together = host.product(v.Shape(tuple(sizes[start % count : end % count + 1])), node)
+    return _reshape(host, x, (*sizes[: start % count], together, *sizes[end % count + 1 :]), {}, node)
 
 
 def _contiguous(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:

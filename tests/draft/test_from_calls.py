@@ -1,0 +1,151 @@
+"""Launch functions that do not check dtypes and dimensions: the binding checks what the spec's calls have."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trifold import load
+from trifold.verification.verify import verify
+from trifold.workspace import Workspace
+
+PROTOTYPE = '''
+"""scale: x times a number for each last dimension."""
+
+import torch
+from numba import cuda
+from torch import Tensor
+
+from trifold.prototype import launch, output
+
+
+def reference(x, factors, shift=None):
+    y = x * factors if shift is None else x * factors + shift
+    return y.contiguous()
+
+
+@cuda.jit
+def scale_kernel(x, factors, y, n, columns):
+    i = cuda.grid(1)
+    if i < n:
+        y[i] = x[i] * factors[i % columns]
+
+
+@cuda.jit
+def shift_kernel(y, shift, n):
+    i = cuda.grid(1)
+    if i < n:
+        y[i] += shift[0]
+
+
+def scale(x: Tensor, factors: Tensor, shift: Tensor | None = None) -> Tensor:
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
+    n = x.numel()
+    launch(scale_kernel, (n + 255) // 256, x.contiguous().view(-1), factors, output(y.view(-1)), n, factors.shape[0])
+    if shift is not None:
+        launch(shift_kernel, (n + 255) // 256, output(y.view(-1)), shift, n)
+    return y
+
+
+def scale_backward(grad: Tensor, factors: Tensor) -> Tensor:
+    grad_x = torch.empty_like(grad, memory_format=torch.contiguous_format)
+    n = grad.numel()
+    flat = grad.contiguous().view(-1)
+    launch(scale_kernel, (n + 255) // 256, flat, factors, output(grad_x.view(-1)), n, factors.shape[0])
+    return grad_x
+'''
+
+SPEC = '''
+"""scale: what it must satisfy."""
+
+import torch
+from hypothesis import strategies as st
+
+from trifold.spec import Call, Gradients, Sample, Spec, TensorCase
+
+
+def _call(shape, dtype, shift=False):
+    arguments = [TensorCase(each, dtype, seed=n) for n, each in enumerate((shape, shape[-1:], (1,)))]
+    return Call(tuple(arguments if shift else arguments[:2]))
+
+
+@st.composite
+def _calls(draw, limits):
+    columns = draw(st.integers(1, 9))
+    rows = draw(st.sampled_from(((), (1,), (3,), (2, 4))))
+    return _call((*rows, columns), draw(st.sampled_from((torch.float32, torch.float64))), draw(st.booleans()))
+
+
+spec = Spec(
+    calls=_calls,
+    samples=[
+        Sample("row", _call((5,), torch.float32), "one row"),
+        Sample("a shift", _call((3, 4), torch.float64, shift=True), "of all elements"),
+    ],
+    smooth=[_call((3, 4), torch.float64)],
+    gradients=Gradients(arguments=("x",)),
+)
+'''
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    for folder in ("prototypes", "cuda_src", "ports", "verify"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "prototypes" / "scale.py").write_text(PROTOTYPE.lstrip(), encoding="utf-8")
+    (tmp_path / "verify" / "scale.py").write_text(SPEC.lstrip(), encoding="utf-8")
+    return Workspace.at(tmp_path)
+
+
+def _draft(workspace: Workspace) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "trifold", "draft", "scale", "--workspace", str(workspace.root)]
+    return subprocess.run(command, env=os.environ | {"NO_COLOR": "1"}, capture_output=True, text=True)
+
+
+def test_what_is_assumed_is_said_and_checked(workspace: Workspace) -> None:
+    said = _draft(workspace)
+    assert said.returncode == 0, said.stderr
+    begin = "cuda_src/scale.cu: checks, as the prototype does not, what all calls of the spec have: "
+    assert [line.removeprefix(begin) for line in said.stdout.splitlines() if line.startswith(begin)] == [
+        "scale: x must be float64 or float32, x and factors must have the same dtype, x and shift must have the same "
+        "dtype, factors must have 1 dimension, shift must have 1 dimension",
+        "scale_backward: grad must be float64 or float32, grad and factors must have the same dtype, factors must have "
+        "1 dimension",
+    ]
+    binding = workspace.files("scale").binding.read_text(encoding="utf-8")
+    assert "x must be float64 or float32" in binding
+    assert "trifold::without_gaps(shift.value())" in binding  # where it is given
+
+
+def test_without_a_spec_the_launch_function_must_check(workspace: Workspace) -> None:
+    workspace.files("scale").spec.unlink()
+    said = _draft(workspace)
+    assert said.returncode == 2
+    assert "the dtype of the kernel's argument x is not known" in said.stderr
+
+
+def test_of_a_spec_whose_calls_have_other_parameters_nothing_is_assumed(workspace: Workspace) -> None:
+    spec = workspace.files("scale").spec
+    spec.write_text(SPEC.replace("arguments[:2]", "arguments[:1] * 4"), encoding="utf-8")
+    said = _draft(workspace)
+    assert said.returncode == 2
+    assert "the dtype of the kernel's argument x is not known" in said.stderr
+
+
+@pytest.mark.extended
+def test_the_draft_computes_what_the_reference_does_and_refuses_other_dtypes(workspace: Workspace) -> None:
+    import torch
+
+    assert _draft(workspace).returncode == 0
+    checks = ["values", "gradients", "gradcheck"]
+    report = verify("scale", workspace=workspace, implementations=["port"], devices=["cpu"], checks=checks)
+    assert {row.check: row.outcome for row in report.ops[0].rows} == dict.fromkeys(checks, "passed")
+    scale = load("scale", workspace=workspace)
+    with pytest.raises(RuntimeError, match=r"scale: x must be float64 or float32, not torch\.float16"):
+        scale(torch.ones(3, dtype=torch.float16), torch.ones(3))
+    with pytest.raises(RuntimeError, match="scale: factors must have 1 dimension"):
+        scale(torch.ones(3), torch.ones(1, 3))

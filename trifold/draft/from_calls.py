@@ -1,0 +1,199 @@
+"""Checks of tensors that a launch function lacks, from the calls of the op's spec.
+
+A binding launches kernels for certain dtypes and dimensions. Where the launch function says nothing of them, they are
+those that the spec's calls have; the binding checks them, so that an assumption cannot be wrong silently.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from trifold.draft.host_values import FLOATING, Tensor
+from trifold.draft.refusal import DraftError, Place
+
+if TYPE_CHECKING:
+    from trifold.draft.host import Host
+    from trifold.spec import Call, Spec  # which imports hypothesis, in a fifth of a second
+
+What = Literal["dtype", "dimensions"]
+
+
+class Unchecked(DraftError):
+    """A launch function does not say what the dtype of a tensor is, or how many dimensions it has.
+
+    Attributes:
+        function: the launch function.
+        unknown: what is not known, of which of its arguments.
+    """
+
+    def __init__(self, place: Place, host: Host, what: What, tensor: Tensor, problem: str, remedy: str) -> None:
+        super().__init__(place, problem, remedy)
+        self.function = host.function
+        of = {tensor, tensor.root} if what == "dtype" else {tensor, *tensor.same_shape}
+        self.unknown = {(what, name) for name, argument in host.arguments.items() if argument in of}
+
+
+@dataclass(frozen=True)
+class Given:
+    """A tensor in one call; ``dimensions`` is None if they are not known."""
+
+    dtype: torch.dtype
+    dimensions: int | None
+
+
+_DRAWN = 32
+_ELEMENTS = 64  # of a drawn call
+
+Row = Mapping[str, Given]  # the tensors of a call, by the launch function's parameter
+Calls = Callable[[], Iterable["Call"]]
+
+
+def calls_of(spec: Spec) -> list[Call]:
+    """The spec's fixed calls, and some drawn ones, the same in every run."""
+    from hypothesis import HealthCheck, Phase, given, seed, settings
+
+    from trifold.spec import Limits
+
+    calls = [*(sample.call for sample in spec.samples), *spec.edges, *(spec.smooth or ())]
+
+    @seed(0)
+    @settings(
+        max_examples=_DRAWN,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(spec.calls(Limits(_ELEMENTS)))
+    def draw(call: Any) -> None:
+        calls.append(call)
+
+    draw()
+    return calls
+
+
+def rows_of(function: FunctionType, calls: Iterable[Call]) -> list[Row]:
+    """The tensors of each call; none if the op's public function has other parameters than the launch function."""
+    signature = inspect.signature(function)
+    rows: dict[tuple[tuple[str, Given], ...], Row] = {}
+    for call in calls:
+        try:
+            bound = signature.bind(*call.args, **call.kwargs).arguments
+        except TypeError:
+            return []
+        row = {name: given for name, value in bound.items() if (given := _given(value, call)) is not None}
+        rows[tuple(row.items())] = row
+    return list(rows.values())
+
+
+def _given(value: object, call: Call) -> Given | None:
+    from trifold.spec import AliasCase, IndexCase, TensorCase
+
+    if isinstance(value, AliasCase):
+        value = call.args[value.of]
+    return Given(value.dtype, len(value.shape)) if isinstance(value, TensorCase | IndexCase) else None
+
+
+def rows_after(function: FunctionType, forward: Host) -> list[Row]:
+    """The tensors of a launch function that backward calls: those of forward by their names, and gradients of its
+    results. One row for each dtype that forward is for."""
+    tensors = forward.known_by_name()
+    results = {name: result for name, result in forward.results.items() if result.dtypes is not None}
+    for name in inspect.signature(function).parameters:
+        if name not in tensors and name.startswith("grad"):
+            named = [result for each, result in results.items() if name.endswith(f"_{each}")]
+            floating = [result for result in results.values() if all(d in FLOATING for d in result.dtypes or ())]
+            for result in (*named, *floating)[:1]:
+                tensors[name] = result
+    return [
+        {name: Given(_of_instance(tensor, number), tensor.dimensions) for name, tensor in tensors.items()}
+        for number in range(max(len(forward.key_dtypes), 1))
+    ]
+
+
+def _of_instance(tensor: Tensor, number: int) -> torch.dtype:
+    dtypes = tensor.dtypes
+    assert dtypes is not None
+    return dtypes[number] if number < len(dtypes) else dtypes[0]
+
+
+@dataclass
+class FromCalls:
+    """Checks to add to a launch function.
+
+    Attributes:
+        function: its name.
+        rows: of its calls.
+        unknown: what is not known, of which arguments; nothing else is checked.
+        said: what the added checks require, in words.
+    """
+
+    function: str
+    rows: Sequence[Row]
+    unknown: set[tuple[What, str]]
+    said: list[str] = field(default_factory=list)
+
+    def checks(self, arguments: Mapping[str, Tensor], key: str | None) -> list[str]:
+        """Statements that check the arguments of which something is not known.
+
+        Args:
+            arguments: the launch function's tensors, by name.
+            key: the one for whose dtypes there are kernels, if a check has made it so.
+        """
+        without = {name: each for name, each in arguments.items() if ("dtype", name) in self.unknown}
+        checks = list(self._of_dtypes({name: each for name, each in without.items() if each.dtypes is None}, key))
+        without = {name: each for name, each in arguments.items() if ("dimensions", name) in self.unknown}
+        return [*checks, *self._of_dimensions({n: each for n, each in without.items() if each.dimensions is None})]
+
+    def _of_dtypes(self, unchecked: Mapping[str, Tensor], key: str | None) -> Iterator[str]:
+        found = {name: list(dict.fromkeys(row[name].dtype for row in self.rows if name in row)) for name in unchecked}
+        several = [name for name, dtypes in found.items() if len(dtypes) > 1]
+        if key is None and several:
+            key = several[0]
+        for name in sorted((name for name, dtypes in found.items() if dtypes), key=lambda name: name != key):
+            if key is not None and name != key and self._are_tied(name, key):
+                yield self._check(
+                    name,
+                    unchecked[name],
+                    f"{name}.dtype != {key}.dtype",
+                    f"{key} and {name} must have the same dtype",
+                    f", but {key} is {{{key}.dtype}} and {name} is {{{name}.dtype}}; convert one with "
+                    f"{name}.to({key}.dtype)",
+                )
+                continue
+            dtypes = [str(dtype) for dtype in sorted(found[name], key=_usual_order)]
+            yield self._check(
+                name,
+                unchecked[name],
+                f"{name}.dtype != {dtypes[0]}" if len(dtypes) == 1 else f"{name}.dtype not in ({', '.join(dtypes)})",
+                f"{name} must be {' or '.join(each.removeprefix('torch.') for each in dtypes)}",
+                f", not {{{name}.dtype}}; convert it with {name}.to({dtypes[0]})",
+            )
+
+    def _of_dimensions(self, unchecked: Mapping[str, Tensor]) -> Iterator[str]:
+        for name, tensor in unchecked.items():
+            counts = {row[name].dimensions for row in self.rows if name in row}
+            if len(counts) == 1 and (count := counts.pop()) is not None:
+                wanted = f"{name} must have {count} dimension{'' if count == 1 else 's'}"
+                yield self._check(
+                    name, tensor, f"{name}.dim() != {count}", wanted, f", but is of shape {{tuple({name}.shape)}}"
+                )
+
+    def _check(self, name: str, tensor: Tensor, wrong: str, wanted: str, message: str) -> str:
+        self.said.append(wanted)
+        absent = f"{name} is not None and " if tensor.optional else ""
+        return f'if {absent}{wrong}:\n    raise RuntimeError(f"{self.function}: {wanted}{message}")'
+
+    def _are_tied(self, name: str, key: str) -> bool:
+        pairs = [(row[name].dtype, row[key].dtype) for row in self.rows if name in row and key in row]
+        return bool(pairs) and all(one == other for one, other in pairs)
+
+
+def _usual_order(dtype: torch.dtype) -> tuple[int, str]:
+    return (FLOATING.index(dtype) if dtype in FLOATING else len(FLOATING), str(dtype))
