@@ -3,7 +3,7 @@
 import math
 
 import torch
-from numba import cuda, float32
+from numba import cuda, float32, float64
 from torch import Tensor
 
 from trifold.prototype import check_floating, elementwise_output, flat, launch, launch_elementwise, output
@@ -458,3 +458,51 @@ def filled_kernel(x, out, added):
     i = cuda.grid(1)
     if i < out.size:
         out[i] = x[i] + added if i < x.size else added
+
+
+@cuda.jit
+def turned_kernel(x, out, columns):
+    held = cuda.shared.array(0, float64)
+    row = cuda.blockIdx.x
+    for j in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+        held[j] = x[row, j]
+    cuda.syncthreads()
+    for j in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+        out[row, columns - 1 - j] = held[j]
+
+
+def launches_turned(x: Tensor) -> Tensor:
+    """Dynamic shared memory, of a size that the call decides."""
+    if x.dtype != torch.float64:
+        raise RuntimeError("launches_turned: x must be float64")
+    rows, columns = x.shape
+    out = torch.empty_like(x)
+    launch(turned_kernel, rows, x, output(out), columns, block=64, shared=x.element_size() * columns)
+    return out
+
+
+@cuda.jit(device=True)
+def wait_for_all(grid):
+    grid.sync()
+
+
+@cuda.jit
+def averaged_kernel(x, sums, out, n):
+    grid = cuda.cg.this_grid()
+    i = cuda.grid(1)
+    if i < n:
+        cuda.atomic.add(sums, 0, x[i])
+    wait_for_all(grid)
+    if i < n:
+        out[i] = x[i] - sums[0] / n
+
+
+def launches_averaged(x: Tensor) -> Tensor:
+    """A cooperative launch."""
+    if x.dtype != torch.float64 or x.dim() != 1:
+        raise RuntimeError("launches_averaged: x must be a row of float64")
+    n = x.numel()
+    sums = x.new_zeros(1)
+    out = torch.empty_like(x)
+    launch(averaged_kernel, (n + 31) // 32, x, output(sums), output(out), n, block=32)
+    return out

@@ -213,3 +213,16 @@ def test_branches_have_their_own_checks(op: Any, mode: str, dtype: torch.dtype) 
 def test_complex_numbers(op: Any, drawn: torch.Generator, dtype: torch.dtype) -> None:
     x = torch.randn(9, generator=drawn, dtype=dtype)
     torch.testing.assert_close(op.launches_rotated(x), prototype.launches_rotated(x))
+
+
+@pytest.mark.parametrize("columns", [1, 100, 7000])
+def test_dynamic_shared_memory_of_more_than_48_kib_too(op: Any, drawn: torch.Generator, columns: int) -> None:
+    x = torch.randn(3, columns, generator=drawn, dtype=torch.float64)
+    assert op.launches_turned(x).equal(x.flip(1))
+    assert prototype.launches_turned(x).equal(x.flip(1))
+
+
+def test_a_kernel_that_waits_for_the_grid_is_launched_cooperatively(op: Any) -> None:
+    x = torch.arange(100, dtype=torch.float64)
+    assert op.launches_averaged(x).equal(x - 49.5)
+    assert prototype.launches_averaged(x).equal(x - 49.5)

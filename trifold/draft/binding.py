@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
@@ -33,6 +34,9 @@ from trifold.errors import PrototypeError
 
 if TYPE_CHECKING:
     from trifold.spec import Call
+
+
+_SHARED_WITHOUT_PERMISSION = 48 << 10  # bytes of dynamic shared memory
 
 
 @dataclass(frozen=True)
@@ -287,10 +291,14 @@ class _Kernels:
         grid, block = (_extent(each) for each in (launch.grid, launch.block))
         device = "device" if "device" not in host.taken else "current"
         stream = call(f"{device}.stream")
+        function = "trifold::launch_cooperative" if self._waits_for_grid(written.function) else "trifold::launch"
+        shared = launch.shared
+        permitted = shared.interval is not None and shared.interval[1] <= _SHARED_WITHOUT_PERMISSION
         run: list[cpp.Stmt] = [
             *prepared,
             cpp.Declare("const trifold::OnDevice", [device], None, f"({text_of(first)})"),
-            cpp.Run(cpp.CallTo(f"trifold::launch<{kernel}>", (stream, grid, block, cpp.Literal("0", 0), *arguments))),
+            *([] if permitted else [cpp.Run(call(f"trifold::permit_shared<{kernel}>", shared.expr))]),
+            cpp.Run(cpp.CallTo(f"{function}<{kernel}>", (stream, grid, block, shared.expr, *arguments))),
             cpp.Run(call("trifold::check_launch")),
         ]
         tests = [n.expr for n in launch.grid if n.interval is None or n.interval[0] < 1]
@@ -311,6 +319,19 @@ class _Kernels:
         for each in tests[1:]:
             test = cpp.Infix("&&", test, cpp.Infix(">", each, cpp.Literal("0", 0)))
         return [cpp.If(test, run, [])]
+
+    def _waits_for_grid(self, kernel: cpp.Function) -> bool:
+        """Whether the kernel, or a function that it calls, waits for all blocks."""
+        texts: dict[str, str] = {}
+        for part in self.module.parts:
+            if isinstance(part, cpp.Function):
+                texts[part.name] = texts.get(part.name, "") + print_file(cpp.File([], [], [part], once=False))
+        reached, waiting = {kernel.name}, [kernel.name]
+        while waiting:
+            called = set(re.findall(r"\w+", texts[waiting.pop()])) & texts.keys() - reached
+            reached |= called
+            waiting += called
+        return any(".sync()" in texts[name] for name in reached)
 
     def _prepared(
         self, host: Host, launch: Launch, number: int, tensor: v.Tensor, prepared: list[cpp.Stmt]

@@ -35,6 +35,7 @@ class Launch(cpp.Stmt):
     kernel: Any
     grid: tuple[v.Number, ...]
     block: tuple[v.Number, ...]
+    shared: v.Number  # bytes of dynamic shared memory
     arguments: list[Any]
     place: Place
     tensors: dict[int, cpp.Expr]  # those among the arguments: an optional one is another expression elsewhere

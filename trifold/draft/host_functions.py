@@ -114,10 +114,11 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
         passed = _for_each_combination(host, passed, list(free.values()), of_key)
     over = tuple((name, tensor.choices) for name, tensor in free.items())
     extents[0] = _in_variables(host, extents[0])
+    shared = _as_now(v.number(keywords.get("shared", 0)))
     key_array = _parameter_of(host.key, kernel, given) if free else ""
     place, dtypes = host.place(node), (tuple(free.values()), over, key_array)
     tensors = {n: each.expr for n, one in enumerate(passed) if (each := _tensor(one)) is not None}
-    one = Launch(kernel, extents[0], extents[1], passed, place, tensors, host.possible, *dtypes)
+    one = Launch(kernel, extents[0], extents[1], shared, passed, place, tensors, host.possible, *dtypes)
     host.launches.append(one)
     host.into.append(one)
 

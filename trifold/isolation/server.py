@@ -29,11 +29,9 @@ from trifold.build.paths import gpu_paths
 from trifold.cells import Device, ImplementationKind
 from trifold.cpu.runtime import prepare
 from trifold.cpu.settings import KERNEL_SECONDS
-from trifold.errors import ToolchainError, TrifoldError
-from trifold.findings import KernelFault
+from trifold.errors import ToolchainError
 from trifold.implementation import Implementation, load_port, load_prototype
 from trifold.isolation import device_guard, guard
-from trifold.raised_at import raised_at
 from trifold.workspace import OpFiles, Workspace
 
 from . import beside, defaults, prototype_kernels
@@ -42,6 +40,7 @@ from .checking import CHECKED_FORMS, Checking
 from .computed import Computed
 from .device_memory import DriverError, gpu_is_lost, let_autograd_finish, wait_asleep
 from .memory import Held, Memory
+from .op_errors import either, error_of, first_lines
 from .source import without_reference
 from .tensors import Json, Packed, Unpacking, bytes_of_storage, flattened, mapped, tensors_in
 
@@ -361,7 +360,7 @@ class Server:
             after = self._port_launches()
             kernels = [name for name, count in after.items() if count > before.get(name, 0)]
             raise RuntimeError(
-                f"{first_lines(error)}, in {_either(kernels or prototype_kernels.kernels_in(error))}"
+                f"{first_lines(error)}, in {either(kernels or prototype_kernels.kernels_in(error))}"
             ) from error
 
     def _aligned(self, request: Json) -> contextlib.AbstractContextManager[None]:
@@ -454,25 +453,6 @@ def _in_mode(name: str, function: Callable[[], Any]) -> Any:
 
 def _form(tensor: Tensor) -> str:
     return f"{tuple(tensor.shape)} with strides {tensor.stride()}"
-
-
-def error_of(error: BaseException, files: OpFiles) -> Json:
-    """An exception as JSON: the names of its types, its message, the line of the op's Python files that raised it, and
-    the engine's findings."""
-    kinds = [kind.__name__ for kind in type(error).__mro__ if kind not in (object, BaseException)]
-    findings = [finding.to_json() for finding in error.findings] if isinstance(error, KernelFault) else []
-    place = "" if isinstance(error, TrifoldError) else raised_at(files, error)  # ours name the file at fault
-    return {"kinds": kinds, "message": str(error), "place": place, "findings": findings}
-
-
-def _either(kernels: list[str]) -> str:
-    """Names of kernels, one of which is the right one, in words."""
-    return " or ".join(kernels) or "a kernel that is not known"
-
-
-def first_lines(error: BaseException) -> str:
-    """The message of an error of CUDA, without its advice on debugging."""
-    return str(error).partition("Search for")[0].partition("CUDA kernel errors might")[0].strip()
 
 
 def serve(server: Server) -> None:

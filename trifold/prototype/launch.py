@@ -49,15 +49,20 @@ def simulated() -> bool:
 
 
 def launch(
-    kernel: Any, grid: int | tuple[int, ...], *arguments: Any, block: int | tuple[int, ...] = THREADS_PER_BLOCK
+    kernel: Any,
+    grid: int | tuple[int, ...],
+    *arguments: Any,
+    block: int | tuple[int, ...] = THREADS_PER_BLOCK,
+    shared: int = 0,
 ) -> None:
-    """Run ``kernel[grid, block](*arguments)`` on the device of its tensors, in torch's current stream.
+    """Run ``kernel[grid, block, stream, shared](*arguments)`` on the device of its tensors, in torch's current stream.
 
     Args:
         kernel: a ``@cuda.jit`` kernel.
         grid: blocks in each dimension; a grid with a zero launches nothing.
         arguments: tensors (read), :func:`output` of tensors (written), numbers; all tensors on one device.
         block: threads in each dimension.
+        shared: bytes of dynamic shared memory for each block: of ``cuda.shared.array(0, dtype)``.
 
     Raises:
         PrototypeError: the tensors are on the CPU and Numba's simulator is off, or the reverse.
@@ -71,10 +76,10 @@ def launch(
     _, counts = _launches.setdefault(id(kernel), (kernel, Counter()))
     counts[", ".join(map(_type_name, staged))] += 1
     if on_gpu:
-        _run_on_gpu(kernel, grid, block, staged, tensors[0].device)
+        _run_on_gpu(kernel, (grid, block), shared, staged, tensors[0].device)
     else:
         with np.errstate(all="ignore"):  # overflow to inf is what the hardware does
-            kernel[grid, block](*[a.numpy() if isinstance(a, Tensor) else a for a in staged])
+            kernel[grid, block, 0, shared](*[a.numpy() if isinstance(a, Tensor) else a for a in staged])
     for argument, passed in zip(arguments, staged, strict=True):
         if not isinstance(argument, Output) or passed.data_ptr() == argument.tensor.data_ptr():
             continue
@@ -159,11 +164,11 @@ def _copy_written(to: Tensor, source: Tensor) -> Tensor:
     return to.copy_(torch.where(missing, to, source.to(to.dtype)))
 
 
-def _run_on_gpu(kernel: Any, grid: Any, block: Any, arguments: list[Any], device: torch.device) -> None:
+def _run_on_gpu(kernel: Any, extents: Any, shared: int, arguments: list[Any], device: torch.device) -> None:
     with torch.cuda.device(device):
         stream = cuda.external_stream(torch.cuda.current_stream(device).cuda_stream)
         arrays = [cuda.as_cuda_array(a, sync=False) if isinstance(a, Tensor) else a for a in arguments]
-        kernel[grid, block, stream](*arrays)
+        kernel[*extents, stream, shared](*arrays)
 
 
 def _require_mode(on_gpu: bool) -> None:
