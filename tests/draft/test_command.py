@@ -28,8 +28,8 @@ def workspace(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def draft(workspace: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "trifold", "draft", "add", "--workspace", str(workspace), *options]
+def draft(workspace: Path, *options: str, op: str = "add") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "trifold", "draft", op, "--workspace", str(workspace), *options]
     environment = os.environ | {"COLUMNS": "200", "NO_COLOR": "1"}
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 

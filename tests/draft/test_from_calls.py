@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.draft.test_command import draft
 from trifold import load
 from trifold.verification.verify import verify
 from trifold.workspace import Workspace
@@ -102,8 +101,7 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 def _draft(workspace: Workspace) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "trifold", "draft", "scale", "--workspace", str(workspace.root)]
-    return subprocess.run(command, env=os.environ | {"NO_COLOR": "1"}, capture_output=True, text=True)
+    return draft(workspace.root, op="scale")
 
 
 def test_what_is_assumed_is_said_and_checked(workspace: Workspace) -> None:

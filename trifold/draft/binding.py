@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from numba import types
@@ -31,10 +32,6 @@ from trifold.draft.type_names import TypeNames, element_name
 from trifold.draft.unify import unify
 from trifold.draft.walk import walk
 from trifold.errors import PrototypeError
-
-if TYPE_CHECKING:
-    from trifold.spec import Call
-
 
 _SHARED_WITHOUT_PERMISSION = 48 << 10  # bytes of dynamic shared memory
 
@@ -90,13 +87,12 @@ def draft_op(module: ModuleType, op: str, calls: Calls = tuple) -> DraftedOp:
     if not functions:
         raise PrototypeError(f"prototypes/{op}.py has no function named {op}", "write the launch function")
     unchecked: dict[FunctionType, set[tuple[What, str]]] = {}
-    made: list[Call] | None = None
+    calls = functools.cache(calls)
     while True:
         try:
-            return _drafted(module, op, functions, unchecked, made or [])
+            return _drafted(module, op, functions, unchecked, calls)
         except Unchecked as error:
             known = unchecked.setdefault(error.function, set())
-            made = list(calls()) if made is None else made
             if error.unknown <= known:
                 raise
             known |= error.unknown
@@ -107,9 +103,9 @@ def _drafted(
     op: str,
     functions: Sequence[FunctionType],
     unchecked: Mapping[FunctionType, set[tuple[What, str]]],
-    calls: Sequence[Call],
+    calls: Calls,
 ) -> DraftedOp:
-    """The C++ files; of what ``unchecked`` lists, the launch functions check what ``calls`` say.
+    """The C++ files; of what ``unchecked`` lists, the launch functions check what the calls say.
 
     Raises:
         Unchecked: there is more that is not known.
@@ -122,7 +118,7 @@ def _drafted(
     for function in functions:
         added = None
         if function in unchecked:
-            rows = rows_after(function, hosts[0]) if hosts else rows_of(function, calls)
+            rows = rows_after(function, hosts[0]) if hosts else rows_of(function, calls())
             added = FromCalls(function.__name__, rows, unchecked[function])
         hosts.append(Host(function, known, tables, constants, added))
         known = {**hosts[-1].known_by_name(), **known}
@@ -322,16 +318,21 @@ class _Kernels:
 
     def _waits_for_grid(self, kernel: cpp.Function) -> bool:
         """Whether the kernel, or a function that it calls, waits for all blocks."""
+        reached, waiting = {kernel.name}, [kernel.name]
+        while waiting:
+            called = set(re.findall(r"\w+", self._texts[waiting.pop()])) & self._texts.keys() - reached
+            reached |= called
+            waiting += called
+        return any(".sync()" in self._texts[name] for name in reached)
+
+    @functools.cached_property
+    def _texts(self) -> dict[str, str]:
+        """The functions' texts by name, of overloads together."""
         texts: dict[str, str] = {}
         for part in self.module.parts:
             if isinstance(part, cpp.Function):
                 texts[part.name] = texts.get(part.name, "") + print_file(cpp.File([], [], [part], once=False))
-        reached, waiting = {kernel.name}, [kernel.name]
-        while waiting:
-            called = set(re.findall(r"\w+", texts[waiting.pop()])) & texts.keys() - reached
-            reached |= called
-            waiting += called
-        return any(".sync()" in texts[name] for name in reached)
+        return texts
 
     def _prepared(
         self, host: Host, launch: Launch, number: int, tensor: v.Tensor, prepared: list[cpp.Stmt]

@@ -51,7 +51,7 @@ _DRAWN = 32
 _ELEMENTS = 64  # of a drawn call
 
 Row = Mapping[str, Given]  # the tensors of a call, by the launch function's parameter
-Calls = Callable[[], Iterable["Call"]]
+Calls = Callable[[], Sequence["Call"]]
 
 
 def calls_of(spec: Spec) -> list[Call]:

@@ -73,7 +73,7 @@ class _Progress:
     properties: tuple[str, ...] = ()
     done: str = ""
     ops: list[int] = field(default_factory=list)
-    builder: int = 0
+    builder: int = 0  # the process that builds; 0: none
     rows: list[Row] = field(default_factory=list)
     heard: float = field(default_factory=time.monotonic)
 
@@ -259,8 +259,9 @@ def _pass_on(job: Job, event: dict[str, Any], told: _Progress, watch: Watch) -> 
 def _end(process: subprocess.Popen[bytes] | Forked, told: _Progress) -> None:
     """Kill a worker and its op's processes, in whatever state they are."""
     kill_session(process.pid)
-    for op in (*told.ops[-1:], *filter(None, [told.builder])):
-        kill_session(op)
+    for op in (*told.ops[-1:], told.builder):
+        if op:
+            kill_session(op)
     process.wait()
 
 

@@ -89,14 +89,14 @@ class Recorded:
             before, after = (tensor_at(values, path) for values in (call.arguments(cell.device), self.arguments))
             _require_written(self.observed, after, cell.name(path), call, only=before != after)
         passed_twice = [(value.of,) for value in call.args if isinstance(value, AliasCase)]
+        # Another gradient may be a multiple of the sum that torch makes of theirs: both may be the upstream gradient's.
+        observed = replace(self.observed, copied={}) if passed_twice else self.observed
         for path, grad in zip(cell.gradient_paths(call), self.grads, strict=True):
             if path in passed_twice:
                 continue  # autograd adds the gradients for each place
             name = f"gradient {path[0]}"
             if grad is not None and name not in spec.computed_by_torch and not _is_one(grad, self.outer):
-                # A gradient may be a multiple of such a sum: both may be that of the upstream gradient.
-                copied = {} if passed_twice else self.observed.copied
-                _require_written(replace(self.observed, copied=copied), grad, name, call)
+                _require_written(observed, grad, name, call)
 
 
 def _require_untouched(observed: Observations, argument: Tensor, name: str, call: Call) -> None:
