@@ -41,7 +41,7 @@ void launch_rows(trifold::Stream stream, const Rows& x, result_t<T>* y, bool rev
 template <class T, int V>
 void launch_tiles(trifold::Stream stream, const Rows& x, result_t<T>* y, bool reverse, int64_t resident) {
   using Carry = carry_t<T>;
-  const int64_t count = x.count * trifold::ceil_div(x.columns, tile_of<cumsum_block>);
+  const int64_t count = x.count * trifold::ceil_div(x.columns, tile_of<tiles_block>);
   const int32_t dtype = std::is_same_v<Carry, double> ? aoti_torch_dtype_float64() : aoti_torch_dtype_int64();
   // The counter of claimed tiles follows the states, so that one launch resets both.
   const Tensor states = trifold::empty_strided(x.tensor, {count + 1}, {1}, aoti_torch_dtype_int32());
@@ -52,7 +52,7 @@ void launch_tiles(trifold::Stream stream, const Rows& x, result_t<T>* y, bool re
   trifold::launch_early<cumsum_reset_kernel>(stream, dim3(static_cast<unsigned>(reset_blocks)),
                                              trifold::threads_per_block, 0, state, count + 1);
   trifold::launch_early<cumsum_tiles_kernel<T, V>>(stream, dim3(static_cast<unsigned>(std::min(count, resident))),
-                                                   cumsum_block, 0, x.data<T>(), x.stride, y, x.count, x.columns,
+                                                   tiles_block, 0, x.data<T>(), x.stride, y, x.count, x.columns,
                                                    reverse, state, sum, sum + count, state + count);
 }
 
@@ -67,7 +67,7 @@ Tensor cumsum_of(const Tensor& x, bool reverse) {
     const int64_t resident = resident_blocks(row_blocks_a_multiprocessor<T, V>);
     // Enough rows to keep all blocks busy, with a short last wave.
     const bool many = rows.count >= 2 * resident;
-    if (many || rows.columns <= tile_of<cumsum_block>)
+    if (many || rows.columns <= tile_of<tiles_block>)
       launch_rows<T, V>(device.stream(), rows, y, reverse, many);
     else
       launch_tiles<T, V>(device.stream(), rows, y, reverse, resident_blocks(tile_blocks_a_multiprocessor<T>));

@@ -14,7 +14,10 @@
 #include <trifold/packed.cuh>
 #include <trifold/reduce.cuh>
 
+// Threads per block: of cumsum_rows_kernel, and of cumsum_tiles_kernel, which looks back once per tile: with fewer and
+// larger tiles that costs less.
 inline constexpr int cumsum_block = trifold::threads_per_block;
+inline constexpr int tiles_block = 2 * cumsum_block;
 inline constexpr int numbers_a_thread = 16;
 
 // The size of a tile: how many numbers this many threads hold at once.
@@ -47,7 +50,7 @@ using carry_t = typename CumsumTypes<T>::Carry;
 
 // The least number of blocks per multiprocessor, which limits the registers of a thread: wide sums need twice as many.
 template <class T>
-inline constexpr int tile_blocks_a_multiprocessor = sizeof(sum_t<T>) > 4 ? 2 : 4;
+inline constexpr int tile_blocks_a_multiprocessor = sizeof(sum_t<T>) > 4 ? 1 : 2;
 
 // Here a thread holds the numbers of two tiles, one of them as loaded, and for V = 1 their positions too.
 template <class T, int V>
@@ -265,6 +268,9 @@ __global__ void cumsum_reset_kernel(int* states, int64_t n) {
   if (const int64_t i = trifold::thread_index(); i < n) states[i] = nothing;
 }
 
+// How many windows of 32 tiles a warp reads at once as it looks back.
+inline constexpr int look_back_windows = 4;
+
 // The sum of the row's tiles before this one, computed by one warp. Tiles of a row are `apart`. The row's first tile
 // publishes its prefix without looking back, so the search ends there at the latest.
 template <class Carry>
@@ -273,21 +279,31 @@ __device__ __forceinline__ Carry sum_before(int64_t tile, int64_t apart, const T
   constexpr int lanes = trifold::warp_threads;
   const volatile int* const states = tiles.states;
   const int lane = static_cast<int>(threadIdx.x) % lanes;
-  // Backwards to the nearest tile whose prefix is published, 32 tiles at a time.
+  // Backwards to the nearest tile whose prefix is published.
   int64_t back = 0;
   unsigned known = 0;
   while (known == 0) {
-    const int64_t other = tile - (back + 1 + lane) * apart;
-    bool waits = true;
-    while (waits) {
-      const int state = other >= 0 ? states[other] : aggregate;
-      known = __ballot_sync(all, state == prefix);
-      const unsigned missing = __ballot_sync(all, state == nothing);
+    const int64_t last = tile - (back + 1 + lane) * apart;
+    int state[look_back_windows];
+#pragma unroll
+    for (int k = 0; k < look_back_windows; ++k) {
+      const int64_t other = last - k * lanes * apart;
+      state[k] = other >= 0 ? states[other] : aggregate;
+    }
+    bool waits = false;
+#pragma unroll
+    for (int k = 0; k < look_back_windows; ++k) {
+      if (known != 0 || waits) break;
+      known = __ballot_sync(all, state[k] == prefix);
+      const unsigned missing = __ballot_sync(all, state[k] == nothing);
       const unsigned nearer = known != 0 ? (known & -known) - 1 : all;
       waits = (missing & nearer) != 0;
-      if (waits) __nanosleep(20);
+      if (waits)
+        known = 0;
+      else if (known == 0)
+        back += lanes;
     }
-    if (known == 0) back += lanes;
+    if (waits) __nanosleep(20);
   }
   __threadfence();
   // Orders a lane's reads after another lane's reads of the states.
@@ -296,10 +312,19 @@ __device__ __forceinline__ Carry sum_before(int64_t tile, int64_t apart, const T
   const int64_t nearest = tile - (count + 1) * apart;
   // Forwards: the same additions whichever tile was the nearest, so that the bits do not depend on timing.
   Carry total = tiles.prefixes[nearest];
-  for (int64_t first = 1; first <= count; first += lanes) {
-    const Carry own = first + lane <= count ? tiles.aggregates[nearest + (first + lane) * apart] : Carry(0);
+  for (int64_t first = 1; first <= count; first += look_back_windows * lanes) {
+    Carry own[look_back_windows];
 #pragma unroll
-    for (int i = 0; i < lanes; ++i) total += __shfl_sync(all, own, i);
+    for (int k = 0; k < look_back_windows; ++k) {
+      const int64_t other = first + k * lanes + lane;
+      own[k] = other <= count ? tiles.aggregates[nearest + other * apart] : Carry(0);
+    }
+#pragma unroll
+    for (int k = 0; k < look_back_windows; ++k) {
+      if (first + k * lanes > count) break;
+#pragma unroll
+      for (int i = 0; i < lanes; ++i) total += __shfl_sync(all, own[k], i);
+    }
   }
   return total;
 }
@@ -307,11 +332,11 @@ __device__ __forceinline__ Carry sum_before(int64_t tile, int64_t apart, const T
 // Blocks claim tiles in increasing order, so that a tile waits only for tiles that running blocks have claimed, however
 // few blocks are resident. Tile numbers interleave the `rows` rows, as described at Tiles.
 template <class T, int V>
-__global__ void __launch_bounds__(cumsum_block, tile_blocks_a_multiprocessor<T>)
+__global__ void __launch_bounds__(tiles_block, tile_blocks_a_multiprocessor<T>)
     cumsum_tiles_kernel(const T* x, int64_t x_stride, result_t<T>* y, int64_t rows, int64_t columns, bool reverse,
                         int* states, carry_t<T>* aggregates, carry_t<T>* prefixes, int* claimed) {
   using Carry = carry_t<T>;
-  constexpr int team = cumsum_block;
+  constexpr int team = tiles_block;
   __shared__ int claim;
   __shared__ Carry carry;
   trifold::wait_for_earlier_kernels();
