@@ -322,8 +322,8 @@ def test_two_streams_of_a_capture_draw_from_pools_of_their_own(normal_sample: Sa
 def test_gradients_in_a_capture_use_the_replays_noise(normal_sample: Sampler) -> None:
     mean, std = torch.zeros(4, device="cuda", requires_grad=True), torch.ones(4, device="cuda", requires_grad=True)
     grad = torch.rand(4, 8, device="cuda")
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):
         torch.autograd.grad(normal_sample(mean, std, 8), (mean, std), grad)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()

@@ -429,6 +429,7 @@ def run_graph(op: Implementation, args: Arguments, kwargs: dict[str, Any], reque
         args: sets of arguments, each positional ones and those by keyword.
     """
     static = mapped(args[0], _copied)
+    torch.cuda.synchronize()  # another stream does not wait for the copies
     warm = torch.cuda.Stream()
     with torch.cuda.stream(warm):
         op.function(*static[0], **static[1])
