@@ -47,9 +47,7 @@ FLAGS_OF_FORM: Mapping[Form, tuple[str, ...]] = {
     # Blocks run on several OS threads, which share the counters.
     "coverage": ("-O0", "-g", "--coverage", "-fprofile-update=atomic", *_GXX_RULES),
 }
-NVCC_FLAGS = (
-    "-O3",
-    "-lineinfo",
+_NVCC_RULES = (
     "--expt-relaxed-constexpr",
     "-DUSE_CUDA",
     # torch's own flags disable the half types' conversions and operators; these enable them again.
@@ -59,13 +57,15 @@ NVCC_FLAGS = (
     "-U__CUDA_NO_BFLOAT16_CONVERSIONS__",
     "-Xcompiler=-fvisibility=hidden,-fno-gnu-unique,-Wno-unknown-pragmas",
 )
+# --split-compile: several threads compile a library's kernels. Their number is fixed, since the code that is made may
+# depend on it.
+NVCC_FLAGS = ("-O3", "-lineinfo", "--split-compile=8", *_NVCC_RULES)
 # -G: unoptimised device code, for cuda-gdb. -maxrregcount: with pauses, a kernel without __launch_bounds__ might use
-# more registers than 1,024 threads have. --split-compile: pauses double the code; its functions are compiled by several
-# threads.
+# more registers than 1,024 threads have.
 NVCC_FLAGS_OF_FORM: Mapping[Form, tuple[str, ...]] = {
     "fast": NVCC_FLAGS,
-    "debug": ("-G", "-g", *NVCC_FLAGS[2:]),
-    "jittered": (*NVCC_FLAGS, "-maxrregcount=64", "--split-compile=4"),
+    "debug": ("-G", "-g", *_NVCC_RULES),
+    "jittered": (*NVCC_FLAGS, "-maxrregcount=64"),
 }
 # A function that is declared but not defined is the linker's error, with its C++ name.
 LINK_FLAGS = ("-Wl,--no-undefined",)
