@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,7 +109,7 @@ def serving(tmp_path: Path, cases: list[str], server: str = SERVER, **options: A
     (tmp_path / "server.py").write_text(server, encoding="utf-8")
     calls = [FirstCall("op", "forward", "float32", "cpu", case, (4,), "compile") for case in cases]
     finished: list[FirstCall] = []
-    program = (str(tmp_path / "server.py"), str(tmp_path / "pids"))
+    program = (sys.executable, str(tmp_path / "server.py"), str(tmp_path / "pids"))
     place = workspace_in(tmp_path)
     result = prepare(calls, place, "cpu", 2, program=program, tell=finished.append, **options)
     assert result.made + len(result.failed) == len(calls)
@@ -158,7 +159,7 @@ def test_an_interrupt_leaves_no_process(tmp_path: Path) -> None:
 
     (tmp_path / "pids").mkdir()
     (tmp_path / "server.py").write_text(SERVER, encoding="utf-8")
-    program = (str(tmp_path / "server.py"), str(tmp_path / "pids"))
+    program = (sys.executable, str(tmp_path / "server.py"), str(tmp_path / "pids"))
     calls = [FirstCall("op", "forward", "float32", "cpu", str(n), (4,), "compile") for n in range(4)]
     with pytest.raises(KeyboardInterrupt):
         prepare(calls, workspace_in(tmp_path), "cpu", 2, program=program, tell=interrupt)
@@ -181,7 +182,7 @@ def test_a_call_that_leaves_the_gpu_unusable_is_not_made_again(tmp_path: Path, m
     (tmp_path / "pids").mkdir()
     (tmp_path / "server.py").write_text(server, encoding="utf-8")
     calls = [FirstCall("gate", "forward", "float32", "cpu", case, (int(case),), "compile") for case in ("16", "32")]
-    program = (str(tmp_path / "server.py"), str(tmp_path / "pids"))
+    program = (sys.executable, str(tmp_path / "server.py"), str(tmp_path / "pids"))
     place = workspace_in(tmp_path)
     result = prepare(calls, place, "cpu", 1, program=program)
     assert result.fatal == {("gate", "forward", "float32", "cpu", case, COMPILED): "no GPU" for case in ("16", "32")}

@@ -72,6 +72,8 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "_simulator":
+        return _compiled(name)
     if name not in (*_LAZY, *_MODULES, "__version__"):
         raise AttributeError(f"module 'trifold' has no attribute '{name}'")
     import importlib
@@ -86,6 +88,20 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_LAZY[name]), name)
     globals()[name] = value
     return value
+
+
+def _compiled(name: str) -> Any:
+    """The compiled module: folders with trifold's sources alone, such as a clone of its repository, do not have it."""
+    import importlib
+
+    try:
+        return importlib.import_module(f"trifold.{name}")
+    except ModuleNotFoundError as error:
+        folder = __path__[0]
+        raise ImportError(
+            f"trifold was imported from {folder}, which has its sources without the compiled parts; build them with "
+            f"pip install -e {folder.rpartition('/')[0]}, or start Python in another folder"
+        ) from error
 
 
 def __dir__() -> list[str]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -24,6 +23,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from trifold import own_process
 from trifold.bench.peers import PACKAGES, has
 from trifold.bench.rows import CUB, PORT, RIVALS, ROOFLINE
 from trifold.bench.run import HOST_PASSES, Task
@@ -159,7 +159,7 @@ def prepare(
     device: Device,
     workers: int,
     *,
-    program: Sequence[str] = ("-m", "trifold.bench.prepare_worker"),
+    program: Sequence[str] = tuple(own_process.command("trifold.bench.prepare_worker")),
     start_s: float = START_S,
     call_s: float = CALL_S,
     tell: Callable[[FirstCall], None] = lambda call: None,
@@ -171,7 +171,7 @@ def prepare(
         workspace: the workspace of the ops.
         device: of the tensors.
         workers: how many processes at a time.
-        program: Python's arguments in a process, see :mod:`trifold.bench.prepare_worker`.
+        program: the command of a process, see :mod:`trifold.bench.prepare_worker`.
         start_s: seconds after which a process that is not ready is given up.
         call_s: seconds after which an unfinished call is given up, with its process.
         tell: called with each finished call.
@@ -179,7 +179,7 @@ def prepare(
     compile_here()
     started = time.monotonic()
     size = min(workers, len(calls))
-    pool = _Pool((sys.executable, *program, str(workspace.root), device), size, start_s, call_s)
+    pool = _Pool((*program, str(workspace.root), device), size, start_s, call_s)
     outcomes = {call: Failed(call, "no process was left to make it") for call in calls}
     try:
         for outcome in pool.outcomes(calls):

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from trifold import own_process
 from trifold.bench.entrants import competitor, entrants, implementations
 from trifold.bench.ops import benchmarks_of
 from trifold.bench.prepare import FirstCall, compile_here
@@ -85,5 +86,6 @@ def _synchronize(device: Device) -> None:
 
 
 if __name__ == "__main__":
+    own_process.import_from_here()
     root, on, descriptor = sys.argv[1:]
     serve(Connection(int(descriptor)), Workspace.at(Path(root)), "cuda" if on == "cuda" else "cpu")

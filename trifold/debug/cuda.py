@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from trifold import own_process
 from trifold.build.toolchain import INSTALL_CUDA, find_nvcc
 from trifold.debug import sample as samples
 from trifold.debug.port import kernels, operators_of, require_in_function
@@ -54,7 +54,7 @@ class CudaSession:
             breakpoints = tuple(name for name in kernels(files.header) if name.startswith(function))
         else:
             breakpoints = (function,)
-        driver = [sys.executable, "-m", "trifold.debug.driver", files.name, "--device", "cuda"]
+        driver = own_process.command("trifold.debug.driver", files.name, "--device", "cuda")
         driver += ["--workspace", str(files.header.parent.parent), "--sample", str(number)]
         forward = ["--forward"] if function == files.name else []
         return cls(cuda_gdb, breakpoints, place, (*driver, *forward))

@@ -9,6 +9,7 @@ import argparse
 import os
 from pathlib import Path
 
+from trifold import own_process
 from trifold.debug import sample as samples
 from trifold.implementation import load_port
 from trifold.spec.load import load_spec
@@ -33,4 +34,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    own_process.import_from_here()
     main()

@@ -8,12 +8,12 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trifold import own_process
 from trifold.build.sources import local_sources
 from trifold.debug import sample as samples
 from trifold.debug.gdb_script import GDB_SCRIPT
@@ -112,7 +112,7 @@ class PortSession:
         call = [files.name, "--workspace", str(workspace), "--sample", str(self.number)]
         if self.operators and self.function == files.name:
             call.append("--forward")
-        return [sys.executable, "-m", "trifold.debug.driver", *call]
+        return own_process.command("trifold.debug.driver", *call)
 
     def _missed(self, met: dict[str, Any]) -> DebugError:
         if met["next_line"] is not None:

@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, NoReturn
 
+from trifold import own_process
 from trifold.build import script
 from trifold.cells import CellName
 
@@ -123,7 +124,7 @@ class Nursery:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "trifold.isolation.nursery", str(theirs.fileno()), worker],
+                own_process.command("trifold.isolation.nursery", str(theirs.fileno()), worker),
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 env={_ASK_NVML: "1", **environment},
@@ -367,5 +368,6 @@ if __name__ == "__main__":
     # Imported under its own name, as forked processes do, so that its state exists once.
     from trifold.isolation import nursery
 
+    own_process.import_from_here()
     with socket.socket(fileno=int(sys.argv[1])) as given:
         nursery._serve_both(given, sys.argv[2])

@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trifold import own_process
 from trifold.apart import far_apart
 from trifold.build.paths import gpu_paths
 from trifold.cells import Device, ImplementationKind
@@ -525,5 +526,6 @@ def _counting(setup: Setup) -> contextlib.AbstractContextManager[None]:
 
 if __name__ == "__main__":
     os.environ.pop("LD_PRELOAD", None)  # the guard is for this process, not for compilers that it starts
+    own_process.import_from_here()
     given: Any = json.loads(sys.argv[1])
     work(Setup(**given))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any, Literal
 
 import torch
 
-from trifold import compute_sanitizer
+from trifold import compute_sanitizer, own_process
 from trifold.build.program import build_with_nvcc
 from trifold.compute_sanitizer import TOOLS, ToolRun
 from trifold.errors import BuildError, ToolchainError
@@ -93,7 +92,7 @@ def sanitize_op(workspace: Workspace, op: str, timeout: float, tell: Callable[[s
     sanitizer = require_gpu()
     tell(f"{op}: nvcc builds it")
     load_port(workspace.op(op)).kernels("cuda")  # here, since a tool would trace the compilers too
-    command = [sys.executable, "-m", "trifold.sanitize.op_worker", op, str(workspace.root)]
+    command = own_process.command("trifold.sanitize.op_worker", op, str(workspace.root))
     environment = os.environ | {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     runs = []
     for tool in TOOLS:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from trifold import own_process
 from trifold.debug.sample import NamedCall, named_calls, run
 from trifold.errors import TrifoldError
 from trifold.implementation import load_port
@@ -40,6 +41,7 @@ def _elements(call: Call) -> int:
 
 
 if __name__ == "__main__":
+    own_process.import_from_here()
     try:
         main(sys.argv[1], Path(sys.argv[2]))
     except TrifoldError as error:

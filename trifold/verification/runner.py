@@ -12,13 +12,13 @@ import os
 import secrets
 import selectors
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
+from trifold import own_process
 from trifold.cpu.settings import KERNEL_SECONDS
 from trifold.isolation import guard, nursery
 from trifold.isolation.nursery import Forked
@@ -204,7 +204,7 @@ def _start(job: Job, environment: dict[str, str], events: int, output: int) -> s
         if forked is not None:
             return forked
     process = subprocess.Popen(
-        [sys.executable, "-m", WORKER, str(events)],
+        own_process.command(WORKER, str(events)),
         stdin=subprocess.PIPE,
         stdout=output,
         stderr=subprocess.STDOUT,

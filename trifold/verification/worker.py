@@ -31,6 +31,7 @@ from typing import IO, Any, TextIO
 import filelock
 import torch
 
+from trifold import own_process
 from trifold.cells import CellName
 from trifold.errors import TrifoldError, WorkspaceError
 from trifold.isolation import guard, nursery
@@ -411,7 +412,7 @@ def _starter(job: Job, *, guarded: bool = False) -> Start:
                 return forked
         told = {**setup, "connection": connection, "incoming": incoming, "outgoing": outgoing}
         return subprocess.Popen(
-            [*under, sys.executable, "-m", "trifold.isolation.server", json.dumps(told)],
+            [*under, *own_process.command("trifold.isolation.server", json.dumps(told))],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -446,4 +447,5 @@ def work(request: str, events: int) -> None:
 
 
 if __name__ == "__main__":
+    own_process.import_from_here()
     work(sys.stdin.read(), int(sys.argv[1]))

@@ -17,6 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
+from trifold import own_process
 from trifold.build import cache as builds
 from trifold.simulator.compiled.request import Request
 from trifold.whole_files import write_whole
@@ -105,7 +106,7 @@ class _Process:
 @cache
 def _process(_of: int) -> _Process:
     """The drafting process of the process with this id: a forked one has its own."""
-    command = [sys.executable, "-P", "-m", "trifold.draft.simulated"]
+    command = own_process.command("trifold.draft.simulated")
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
     assert process.stdin is not None
