@@ -268,7 +268,7 @@ __global__ void cumsum_reset_kernel(int* states, int64_t n) {
   if (const int64_t i = trifold::thread_index(); i < n) states[i] = nothing;
 }
 
-// How many windows of 32 tiles a warp reads at once as it looks back.
+// How many windows of 32 tiles a warp reads at once as it looks back further than the nearest 32.
 inline constexpr int look_back_windows = 4;
 
 // The sum of the row's tiles before this one, computed by one warp. Tiles of a row are `apart`. The row's first tile
@@ -284,16 +284,17 @@ __device__ __forceinline__ Carry sum_before(int64_t tile, int64_t apart, const T
   unsigned known = 0;
   while (known == 0) {
     const int64_t last = tile - (back + 1 + lane) * apart;
+    const int windows = back == 0 ? 1 : look_back_windows;
     int state[look_back_windows];
 #pragma unroll
     for (int k = 0; k < look_back_windows; ++k) {
       const int64_t other = last - k * lanes * apart;
-      state[k] = other >= 0 ? states[other] : aggregate;
+      state[k] = k < windows && other >= 0 ? states[other] : aggregate;
     }
     bool waits = false;
 #pragma unroll
     for (int k = 0; k < look_back_windows; ++k) {
-      if (known != 0 || waits) break;
+      if (k == windows || known != 0 || waits) break;
       known = __ballot_sync(all, state[k] == prefix);
       const unsigned missing = __ballot_sync(all, state[k] == nothing);
       const unsigned nearer = known != 0 ? (known & -known) - 1 : all;
