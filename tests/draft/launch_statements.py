@@ -15,7 +15,6 @@ _FRESH = _LAUNCH.format("x.reshape(-1)", "y")
 
 #: Statements that are refused, and the words for it.
 REFUSED_STATEMENTS = {
-    "asserts": ("assert turns > 0", 'write assert condition, "message"'),
     "truth": ("if not x:", "    turns = 1", "a tensor, shape or string is no condition"),
     "helper_returns": (
         *("def first(n):", "    for k in range(n):", "        if k > 2:", "            return k", "    return n"),

@@ -376,9 +376,27 @@ def returns_sometimes(x: Tensor, n: int) -> Tensor:
         return x.clone()
 """
 
-RAISES_ANOTHER = """
-def raises_another(x: Tensor) -> Tensor:
+RAISES_TWO_WORDS = """
+def raises_two_words(x: Tensor) -> Tensor:
     if x.dtype != torch.float32:
-        raise ValueError("raises_another: x must be float32")
+        raise ValueError("raises_two_words: x must be float32", x.dtype)
     return x
+"""
+
+OTHER_ERRORS = """
+import numpy as np
+
+@cuda.jit
+def multiply_kernel(x, y, factor, n):
+    i = cuda.grid(1)
+    if i < n:
+        y[i] = x[i] * factor
+
+def other_errors(x: Tensor, factor: float) -> Tensor:
+    if x.dtype != torch.float32:
+        raise TypeError(f"other_errors: x must be float32, not {x.dtype}")
+    assert x.dim() == 1 and factor > 0
+    y = x.new_empty(x.shape)
+    launch(multiply_kernel, 1, x, output(y), np.float32(factor) * 3, np.int64(x.numel()))
+    return y
 """

@@ -26,7 +26,8 @@ from tests.draft.launch_texts import (
     OF_THREE,
     OF_TWO,
     OPTIONAL,
-    RAISES_ANOTHER,
+    OTHER_ERRORS,
+    RAISES_TWO_WORDS,
     RETURNS_SOMETIMES,
     SUMS,
     UNCHECKED,
@@ -119,6 +120,16 @@ DRAFTED = {
             "trifold::Shape{y.value()}",
             "trifold::Dtype{y.value()}",
             "trifold::Place{y.value()}",
+        ],
+    ),
+    "other_errors": (
+        OTHER_ERRORS,
+        "",
+        [
+            """ScalarType::Float, "other_errors: x must be float32, not torch.",""",
+            """"other_errors: x.dim() == 1 and factor > 0 does not hold");""",
+            "multiply_kernel(const float* __restrict__ x, float* __restrict__ y, float factor,",
+            "static_cast<float>(static_cast<float>(factor) * 3)",
         ],
     ),
     # Constants with names of the template's parameters, or of macros, are written as numbers.
@@ -221,7 +232,7 @@ REFUSED = {
     "knows_no_grid": (KNOWS_NO_GRID, "this statement is not translated (not enough values"),
     "of_complex": (OF_COMPLEX, "a tensor of several dtypes, of which only some are complex"),
     "returns_sometimes": (RETURNS_SOMETIMES, "returns_sometimes ends without a result in some calls"),
-    "raises_another": (RAISES_ANOTHER, 'write raise RuntimeError("...")'),
+    "raises_two_words": (RAISES_TWO_WORDS, 'write raise RuntimeError("...")'),
     "as_it_is": (AS_IT_IS, "the dtype of the kernel's argument x is not known"),
 }
 

@@ -33,6 +33,7 @@ from trifold.draft.unify import unify
 from trifold.draft.walk import walk
 from trifold.errors import PrototypeError
 
+_AS_CALLED = "checks, as the prototype does not, what all calls of the spec have: "
 _SHARED_WITHOUT_PERMISSION = 48 << 10  # bytes of dynamic shared memory
 
 
@@ -41,12 +42,12 @@ class DraftedOp:
     """The texts of an op's files.
 
     Attributes:
-        assumed: what the binding checks although the prototype does not, as all calls of the spec satisfy it.
+        remarks: in what the binding differs from the prototype.
     """
 
     header: str
     binding: str
-    assumed: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def _drafted(
     known: dict[str, v.Tensor] = {}
     tables: dict[str, cpp.PairsDefinition] = {}
     constants: dict[str, tuple[int | float, types.Type]] = {}
-    assumed: list[str] = []
+    remarks: list[str] = []
     for function in functions:
         added = None
         if function in unchecked:
@@ -122,7 +123,10 @@ def _drafted(
             added = FromCalls(function.__name__, rows, unchecked[function])
         hosts.append(Host(function, known, tables, constants, added))
         known = {**hosts[-1].known_by_name(), **known}
-        assumed += [f"{function.__name__}: {', '.join(added.said)}"] if added else []
+        remarks += [f"{_AS_CALLED}{function.__name__}: {', '.join(added.said)}"] if added else []
+        if hosts[-1].other_errors:
+            errors = " and ".join(sorted(hosts[-1].other_errors))
+            remarks.append(f"{function.__name__} raises RuntimeError, not {errors}: torch's C++ interface has no other")
     drafts = _Kernels(hosts, constants)
     for host in hosts:
         for launch in host.launches:
@@ -130,7 +134,7 @@ def _drafted(
     drafts.qualify()
     header = file_of(drafts.module, [f"{op}: {_summary(module, op)}"])
     own = [each for each in constant_definitions(constants) if f" {each.name} = " not in header]
-    return DraftedOp(header, _binding(op, hosts, own, tables), tuple(assumed))
+    return DraftedOp(header, _binding(op, hosts, own, tables), tuple(remarks))
 
 
 def _summary(module: ModuleType, op: str) -> str:

@@ -90,13 +90,13 @@ class Drafts:
         cpp: the header and the binding.
         port: ports/OP.py; None: it cannot be drafted.
         remarks: what must be added to a drafted ports/OP.py, or why there is none.
-        assumed: what the binding checks although the prototype does not.
+        of_binding: in what the binding differs from the prototype.
     """
 
     cpp: tuple[Draft, ...]
     port: Draft | None
     remarks: tuple[str, ...]
-    assumed: tuple[str, ...] = ()
+    of_binding: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[Draft, ...]:
@@ -123,9 +123,9 @@ def drafts_of(op: str, workspace: Workspace) -> Drafts:
     try:
         wiring = draft_port(module, op)
     except DraftError as error:
-        return Drafts(cpp, None, () if files.port.is_file() else (f"not drafted: {error}",), drafted.assumed)
+        return Drafts(cpp, None, () if files.port.is_file() else (f"not drafted: {error}",), drafted.remarks)
     port = Draft(files.port, last_written.place(files.port, workspace.root), wiring.text)
-    return Drafts(cpp, port, () if port.edited else wiring.remarks, drafted.assumed)
+    return Drafts(cpp, port, () if port.edited else wiring.remarks, drafted.remarks)
 
 
 def _calls(files: OpFiles) -> list[Call]:
@@ -229,8 +229,8 @@ def draft(
     for each in drafts:
         each.write()
         print(f"wrote {each.path.relative_to(found.root)}")
-    for assumed in drafted.assumed:
-        print(f"cuda_src/{op}.cu: checks, as the prototype does not, what all calls of the spec have: {assumed}")
+    for remark in drafted.of_binding:
+        print(f"cuda_src/{op}.cu: {remark}")
     for remark in drafted.remarks:
         print(f"ports/{op}.py: {remark}")
 

@@ -35,7 +35,12 @@ class Unchecked(DraftError):
     def __init__(self, place: Place, host: Host, what: What, tensor: Tensor, problem: str, remedy: str) -> None:
         super().__init__(place, problem, remedy)
         self.function = host.function
-        of = {tensor, tensor.root} if what == "dtype" else {tensor, *tensor.same_shape}
+        tensors = [tensor, *(each for one in tensor.one_of for each in (one, *one.one_of))]
+        if what == "dtype":
+            of = {each for one in tensors for each in (one, one.root)}
+        else:  # an optional tensor that is known to be present is another one, like the argument
+            of = {each for one in tensors for each in (one, *one.same_shape)}
+            of |= {one.like for one in tensors if one.optional and one.like is not None}
         self.unknown = {(what, name) for name, argument in host.arguments.items() if argument in of}
 
 

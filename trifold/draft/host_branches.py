@@ -29,6 +29,7 @@ class HostBranches(HostCalls):
     holds: dict[str, bool]
     body: list[cpp.Stmt]
     changing: set[str]  # C++ variables that loops assign
+    other_errors: set[str]  # the exceptions that it raises, other than RuntimeError
 
     def statement(self, node: ast.stmt, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
         raise NotImplementedError
@@ -245,16 +246,17 @@ class HostBranches(HostCalls):
 
     def _message(self, node: ast.Raise) -> tuple[cpp.Expr, ...]:
         """The parts of an error's message."""
-        problem = node.exc
-        if not (
-            isinstance(problem, ast.Call) and self.evaluate(problem.func) is RuntimeError and len(problem.args) == 1
-        ):
+        error = node.exc
+        kind = self.evaluate(error.func) if isinstance(error, ast.Call) and len(error.args) == 1 else None
+        if not (isinstance(error, ast.Call) and isinstance(kind, type) and issubclass(kind, Exception)):
             raise DraftError(
                 self.place(node),
-                "only RuntimeError of one message is raised by a binding",
+                "only an exception with one message is raised by a binding",
                 'write raise RuntimeError("..."), with one argument',
             )
-        message = self.evaluate(problem.args[0])
+        if kind is not RuntimeError:
+            self.other_errors.add(kind.__name__)
+        message = self.evaluate(error.args[0])
         parts = _merged(message.parts if isinstance(message, v.Text) else (message,))
         return tuple(self.message_part(each) for each in parts)
 

@@ -16,7 +16,7 @@ from trifold.draft import host_values as v
 from trifold.draft.cpp import fits
 from trifold.draft.expressions import least_type
 from trifold.draft.folding import BINARY, UNARY
-from trifold.draft.host_conditions import SIGNS, call, infix, opposite, text_of, whole_shape
+from trifold.draft.host_conditions import SIGNS, infix, opposite, text_of, whole_shape
 from trifold.draft.host_powers import as_float, power
 from trifold.draft.host_ranges import range_of_result
 from trifold.draft.host_syntax import statement_remedy
@@ -275,8 +275,9 @@ class HostExpressions(HostTexts):
 
     def rounded(self, precision: v.Precision, value: v.Number) -> v.Number:
         """A float rounded to the NumPy type of that precision."""
-        expr = call("trifold::rounded_unless", precision.wide, value.expr)
-        expr = cpp.CallTo(expr.function, expr.arguments, type=v.FLOAT)
+        if precision.wide is None:
+            return v.Number(cpp.Cast("float", value.expr, type=v.FLOAT), v.FLOAT, precision=precision)
+        expr = cpp.CallTo("trifold::rounded_unless", (precision.wide, value.expr), type=v.FLOAT)
         return v.Number(expr, v.FLOAT, precision=precision)
 
     def _divided(self, op: Any, x: v.Number, y: v.Number, kind: Any) -> v.Number:
@@ -317,6 +318,7 @@ class HostExpressions(HostTexts):
             made = v.Tensor(expr, either, chosen.dimensions if same else None, dense=chosen.dense and otherwise.dense)
             if chosen.memory is not None and otherwise.memory is not None:
                 made.memory = chosen.memory | otherwise.memory
+            made.one_of = chosen, otherwise
             if test.of_dtype is not None:
                 made.chosen_from = test.of_dtype, chosen, otherwise
             return made

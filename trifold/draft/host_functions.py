@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numba import types
 
 from trifold import prototype
 from trifold.draft import cpp
@@ -346,6 +347,11 @@ def _float(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call)
     return as_float(value) if isinstance(value, v.Number) else float(value)
 
 
+def _float32(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    number = v.number(_float(host, arguments, keywords, node))
+    return host.rounded(v.Precision(None, (types.float32,)), number)
+
+
 def _power(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
     a, b = arguments
     return host.binary(operator.pow, a, b, node)
@@ -443,6 +449,9 @@ HANDLERS: dict[Any, Handler] = {
     **{function: _of_a_number(function) for function in (math.sqrt, math.exp, math.log, math.log2, math.fabs)},
     int: _int,
     float: _float,
+    np.float64: _float,
+    np.float32: _float32,
+    np.int64: _int,
     math.prod: _product,
     pow: _power,
     math.pow: lambda host, arguments, keywords, node: _power(

@@ -9,8 +9,8 @@ from trifold.draft.host_jumps import jumps
 
 
 def simplified(tree: ast.FunctionDef) -> ast.FunctionDef:
-    """The function with the same effects, in which no ``assert`` has a message, and no loop has ``else``."""
-    made: ast.FunctionDef = ast.fix_missing_locations(_Simplified().visit(tree))
+    """The function with the same effects, in which there is no ``assert``, and no loop has ``else``."""
+    made: ast.FunctionDef = ast.fix_missing_locations(_Simplified(tree.name).visit(tree))
     return made
 
 
@@ -34,10 +34,12 @@ def statement_remedy(node: ast.AST) -> str:
 
 
 class _Simplified(ast.NodeTransformer):
+    def __init__(self, function: str) -> None:
+        self.function = function
+
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
-        if node.msg is None:
-            return node
-        error = ast.Call(ast.Name(RuntimeError.__name__, ast.Load()), [node.msg], [])
+        message = node.msg or ast.Constant(f"{self.function}: {ast.unparse(node.test)} does not hold")
+        error = ast.Call(ast.Name(RuntimeError.__name__, ast.Load()), [message], [])
         check = ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Raise(error)], [])
         for each in (check, check.test, check.body[0], error, error.func):
             ast.copy_location(each, node)

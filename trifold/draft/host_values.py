@@ -88,9 +88,9 @@ class Number:
 
 @dataclass(frozen=True)
 class Precision:
-    """NumPy's float64 if a condition on the key's dtype holds, otherwise its float32."""
+    """NumPy's float64 if a condition on the key's dtype holds, otherwise its float32; without a condition, float32."""
 
-    wide: cpp.Expr
+    wide: cpp.Expr | None
     kinds: tuple[types.Type, ...]  # for each dtype of the key
 
 
@@ -106,6 +106,7 @@ class Tensor:
     strided: bool = False  # an argument whose strides are passed to the kernel
     same_shape: list[Tensor] = field(default_factory=list)
     like: Tensor | None = None  # the tensor that has the same dtype
+    one_of: tuple[Tensor, ...] = ()  # the tensors of which a condition chooses this one
     sizes: tuple[int, ...] | None = None  # of an element, for each dtype of the key, if the dtype is unknown
     choices: Dtypes = ()  # the dtypes that a check allows, whatever the key's is
     # for each dtype of the key: the first tensor or the second
