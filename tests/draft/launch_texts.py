@@ -368,6 +368,25 @@ def of_complex(x: Tensor) -> Tensor:
     return x
 """
 
+AMBIGUOUS = """
+@cuda.jit(device=True)
+def product(a, b):
+    return a * b
+
+@cuda.jit
+def products_kernel(x, y, n):
+    i = cuda.grid(1)
+    if i < n:
+        y[i] = product(x[i], x[i]) + product(x[i], 2 * x[i])
+
+def ambiguous(x: Tensor) -> Tensor:
+    if x.dtype not in (torch.float32, torch.float64):
+        raise RuntimeError("ambiguous: x must be float32 or float64")
+    y = x.new_empty(x.numel())
+    launch(products_kernel, 1, x.reshape(-1), output(y), x.numel())
+    return y
+"""
+
 RETURNS_SOMETIMES = """
 def returns_sometimes(x: Tensor, n: int) -> Tensor:
     if x.dtype != torch.float32:

@@ -9,6 +9,7 @@ import pytest
 from tests.draft.launch_statements import BOUNDED_NUMBERS, OVERLAPS, REFUSED_STATEMENTS, launch_function
 from tests.draft.launch_texts import (
     ALIKE,
+    AMBIGUOUS,
     AS_IT_IS,
     BEGIN,
     BOUNDED,
@@ -120,6 +121,16 @@ DRAFTED = {
             "trifold::Shape{y.value()}",
             "trifold::Dtype{y.value()}",
             "trifold::Place{y.value()}",
+        ],
+    ),
+    # Of double alone, two templates would fit.
+    "ambiguous": (
+        AMBIGUOUS,
+        "",
+        [
+            "product(T a, T b) {",
+            "product2(T a, double b) {",
+            "y[i] = product(x[i], x[i]) + product2(x[i], 2.0 * x[i]);",
         ],
     ),
     "other_errors": (

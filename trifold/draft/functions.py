@@ -16,6 +16,7 @@ from trifold.draft.arrays import Array, Extent, Wanted
 from trifold.draft.expressions import Expressions, is_tuple
 from trifold.draft.operations import WRITE_ELEMENTS
 from trifold.draft.origins import origins, written_with
+from trifold.draft.overloads import Signature
 from trifold.draft.printer import function_text
 from trifold.draft.ranges import MOST_ELEMENTS, result_ranges
 from trifold.draft.refusal import DraftError
@@ -70,7 +71,7 @@ class Module:
     _whole: set[t.Function] = field(default_factory=set)
     _structs: dict[t.Function, str] = field(default_factory=dict)
     _stores: dict[t.Function, set[int]] = field(default_factory=dict)
-    _signatures: dict[str, set[tuple[str, ...]]] = field(default_factory=dict)
+    _signatures: dict[str, list[Signature]] = field(default_factory=dict)
     _texts: dict[str, Written] = field(default_factory=dict)
 
     def constant(self, name: str, value: object, kind: types.Type) -> str | None:
@@ -259,11 +260,12 @@ class Module:
         """Functions of one name must differ in their parameters. A kernel cannot be overloaded, since launches name
         it."""
         is_kernel = function.qualifiers == "__global__"
-        signature = () if is_kernel else tuple(each.type for each in function.parameters)
+        types = () if is_kernel else tuple(each.type for each in function.parameters)
+        signature = Signature.of(types, "" if is_kernel else function.template)
         own, number = function.name, 2
-        while signature in self._signatures.get(own, set()):
+        while not all(signature.allows(each) for each in self._signatures.get(own, ())):
             own, number = f"{function.name}{number}", number + 1
-        self._signatures.setdefault(own, set()).add(signature)
+        self._signatures.setdefault(own, []).append(signature)
         return own
 
     # --------------------------------------------------------------------------------------------- calls
