@@ -84,7 +84,9 @@ def test_a_wrong_write_is_found(wrong: Callable[..., Any], message: str) -> None
 
 
 def test_a_write_that_the_spec_does_not_state_is_found() -> None:
-    with pytest.raises(CheckFailed, match="cache was changed by the call"):
+    with pytest.raises(
+        CheckFailed, match=r"cache was changed by the call; if the op writes into it, Spec\(writes=\(\"cache\""
+    ):
         _judge(Spec(calls=_calls), _cache_write, _cache_write)
 
 

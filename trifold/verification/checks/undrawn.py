@@ -10,9 +10,11 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from trifold.findings import KernelFault
 from trifold.spec import DTYPES, AliasCase, Call, IndexCase, TensorCase
@@ -28,14 +30,57 @@ _OTHER_LAYOUTS: tuple[Layout, ...] = ("transposed", "sliced", "expanded", "offse
 _CONTIGUOUS: frozenset[Layout] = frozenset({"contiguous", "offset"})
 
 
-def undrawn_calls(cell: Cell) -> Iterator[tuple[str, Call]]:
-    """Variations of the calls of the values check, by name: each has a dtype or a layout that none of them has."""
+@dataclass(frozen=True)
+class Variation:
+    """A call that the spec does not draw.
+
+    Attributes:
+        name: in what it differs from the spec's.
+        plain: of another layout: the call with the same numbers, contiguous.
+    """
+
+    name: str
+    call: Call
+    plain: Call | None = None
+
+
+class _CompactTensor(TensorCase):
+    """The numbers of a tensor, contiguous."""
+
+    def make(self, device: str = "cpu", *, room: int = 0) -> Tensor:
+        return super().make(device, room=room).contiguous()
+
+    def code_on(self, device: str = "cpu", *, room: int = 0) -> str:
+        return f"{TensorCase(**_fields_of(self)).code_on(device, room=room)}.contiguous()"
+
+
+class _CompactIndices(IndexCase):
+    """Likewise."""
+
+    def make(self, device: str = "cpu") -> Tensor:
+        return super().make(device).contiguous()
+
+    def code_on(self, device: str = "cpu") -> str:
+        return f"{IndexCase(**_fields_of(self)).code_on(device)}.contiguous()"
+
+
+def _compact(case: AnyCase) -> AnyCase:
+    return (_CompactIndices if isinstance(case, IndexCase) else _CompactTensor)(**_fields_of(case))
+
+
+def _fields_of(case: AnyCase) -> dict[str, Any]:
+    return {each.name: getattr(case, each.name) for each in fields(case)}
+
+
+def undrawn_calls(cell: Cell) -> Iterator[Variation]:
+    """Variations of the calls of the values check: each has a dtype, a layout or a shape that none of them has."""
     calls = [call for call in cell.calls if 0 < call.elements <= _SMALL]
     floating = [call for call in calls if any(case.dtype.is_floating_point for _, case in call.floating())]
     drawn = {case.dtype for call in cell.calls for _, case in call.floating()}
     for dtype in DTYPES if floating else ():
         if dtype not in drawn:
-            yield f"{str(dtype).removeprefix('torch.')}, which no call of the spec has", in_dtype(floating[0], dtype)
+            name = f"{str(dtype).removeprefix('torch.')}, which no call of the spec has"
+            yield Variation(name, in_dtype(floating[0], dtype))
     yield from _other_indices(cell, calls)
     for path in dict.fromkeys(path for call in calls for path, _ in call.cases()):
         if any(path in cell.written_paths(call) for call in calls):
@@ -48,14 +93,15 @@ def undrawn_calls(cell: Cell) -> Iterator[tuple[str, Call]]:
         for layout in [other for other in _OTHER_LAYOUTS if other not in layouts]:
             other = replace(case, layout=layout, offset=1, dim=len(case.shape) - 1)
             name = f"{cell.name(path)} {layout}, where it is contiguous in each call of the spec"
-            yield name, call.with_cases(functools.partial(exchanged, case, other))
+            varied, plain = (call.with_cases(functools.partial(exchanged, case, to)) for to in (other, _compact(other)))
+            yield Variation(name, varied, plain)
     without_aliases = [call for call in floating if not has_alias(call)]
     yield from _unlike_the_first(cell, without_aliases)
     if len(without_aliases) == len(floating):
         yield from _passed_twice(cell, floating)
 
 
-def _other_indices(cell: Cell, calls: Sequence[Call]) -> Iterator[tuple[str, Call]]:
+def _other_indices(cell: Cell, calls: Sequence[Call]) -> Iterator[Variation]:
     """A call with indices in another dtype of integers, where they have one dtype in each call of the spec: their bytes
     may be read as those of the usual one."""
     found: dict[Path, list[tuple[Call, IndexCase]]] = {}
@@ -70,10 +116,10 @@ def _other_indices(cell: Cell, calls: Sequence[Call]) -> Iterator[tuple[str, Cal
             other = torch.int32 if case.dtype == torch.int64 else torch.int64
             usual, words = (str(dtype).removeprefix("torch.") for dtype in (case.dtype, other))
             name = f"{cell.name(path)} in {words}, where they are {usual} in each call of the spec"
-            yield name, call.with_cases(functools.partial(exchanged, case, replace(case, dtype=other)))
+            yield Variation(name, call.with_cases(functools.partial(exchanged, case, replace(case, dtype=other))))
 
 
-def _unlike_the_first(cell: Cell, calls: Sequence[Call]) -> Iterator[tuple[str, Call]]:
+def _unlike_the_first(cell: Cell, calls: Sequence[Call]) -> Iterator[Variation]:
     """Calls in which one tensor has another dtype than the first, or one element in its first dimension, where the two
     are alike in each call of the spec: the reference may promote or broadcast it."""
     pairs: dict[Path, list[tuple[Call, TensorCase, TensorCase]]] = {}
@@ -89,17 +135,16 @@ def _unlike_the_first(cell: Cell, calls: Sequence[Call]) -> Iterator[tuple[str, 
         alike = f"where it is that of {cell.name(next(call.floating())[0])} in each call of the spec"
         if all(one.dtype == other.dtype for _, one, other in found) and case.dtype.is_floating_point:
             dtype = torch.float32 if case.dtype == torch.float64 else torch.float64
-            yield (
-                f"{cell.name(path)} in {str(dtype).removeprefix('torch.')}, {alike}",
-                call.with_cases(functools.partial(exchange, replace(case, dtype=dtype))),
-            )
+            name = f"{cell.name(path)} in {str(dtype).removeprefix('torch.')}, {alike}"
+            yield Variation(name, call.with_cases(functools.partial(exchange, replace(case, dtype=dtype))))
         if all(one.shape == other.shape for _, one, other in found) and case.shape[:1] > (1,):
             shape = (1, *case.shape[1:])
             other = replace(case, shape=shape, layout="contiguous", dim=0)
-            yield f"{cell.name(path)} of shape {shape}, {alike}", call.with_cases(functools.partial(exchange, other))
+            name = f"{cell.name(path)} of shape {shape}, {alike}"
+            yield Variation(name, call.with_cases(functools.partial(exchange, other)))
 
 
-def _passed_twice(cell: Cell, calls: Sequence[Call]) -> Iterator[tuple[str, Call]]:
+def _passed_twice(cell: Cell, calls: Sequence[Call]) -> Iterator[Variation]:
     """A call for each two arguments that may be one tensor, where no call of the spec passes one tensor twice."""
     found: set[tuple[int, int]] = set()
     for call in calls:
@@ -111,7 +156,7 @@ def _passed_twice(cell: Cell, calls: Sequence[Call]) -> Iterator[tuple[str, Call
             if same and (i, j) not in found:
                 found.add((i, j))
                 args = (*call.args[:j], AliasCase(i), *call.args[j + 1 :])
-                yield f"{cell.name((i,))} also as {cell.name((j,))}", replace(call, args=args)
+                yield Variation(f"{cell.name((i,))} also as {cell.name((j,))}", replace(call, args=args))
 
 
 def _varies(case: AnyCase) -> bool:
@@ -123,7 +168,8 @@ def _varies(case: AnyCase) -> bool:
 
 def right_or_refused(cell: Cell, compare: Callable[[Cell, Call], object]) -> None:
     """Raises ``CheckFailed`` if the op accepts such a call and its results are wrong."""
-    for name, call in undrawn_calls(cell):
+    for variation in undrawn_calls(cell):
+        name, call = variation.name, variation.call
         try:
             cell.refer(call)
         except CheckFailed:  # the reference refuses it
@@ -138,6 +184,22 @@ def right_or_refused(cell: Cell, compare: Callable[[Cell, Call], object]) -> Non
         try:
             cell.run_case(lambda call: compare(cell, call), call, name)
         except CheckFailed as error:
+            if variation.plain is not None:
+                _require_right_numbers(cell, compare, name, variation.plain)
             raise CheckFailed(
                 f"{error.message}\nthe op takes {name}: refuse it, or be right and draw it", call, name, error.findings
             ) from error
+
+
+def _require_right_numbers(cell: Cell, compare: Callable[[Cell, Call], object], name: str, plain: Call) -> None:
+    """Raises ``CheckFailed`` if the results are also wrong for the same numbers in the usual layout."""
+    try:
+        cell.run_case(lambda call: compare(cell, call), plain, f"the numbers of {name.partition(',')[0]}, contiguous")
+    except CheckFailed as error:
+        raise CheckFailed(
+            f"{error.message}\nof numbers that no call of the spec has; if sums of such numbers cancel, state what the "
+            "error is relative to: Spec(scale=...)",
+            error.call,
+            error.sample,
+            error.findings,
+        ) from error

@@ -93,7 +93,10 @@ def compare(cell: Cell, call: Call) -> tuple[Tensor, ...]:
     written = cell.written_paths(call)
     for path, tensor in tensors.items():
         if path not in written and not same_bits(tensor, before[path]):
-            raise CheckFailed(f"{cell.name(path)} was changed by the call", call)
+            name = cell.name(path)
+            raise CheckFailed(
+                f'{name} was changed by the call; if the op writes into it, Spec(writes=("{name}", ...))', call
+            )
     _require_views(cell, call, results, tensors)
     expected = Expected.of(cell, call)
     got, want = form_of_whole(whole), form_of_whole(expected.whole)

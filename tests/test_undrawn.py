@@ -1,0 +1,62 @@
+"""Calls that a spec never draws: what the row `values` says of an op that is wrong in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.drawn_specs import HereProcess
+from trifold.spec import Call, Limits, Spec, TensorCase
+from trifold.verification.calls import Search
+from trifold.verification.cell import Cell, Remote
+from trifold.verification.checks.undrawn import right_or_refused
+from trifold.verification.checks.values import compare
+from trifold.verification.outcomes import CheckFailed
+from trifold.workspace import OpFiles
+
+CALL = Call((TensorCase((6, 4), torch.float32, seed=2),))
+KNOWN = CALL.args[0].make()
+
+
+def _copy(x: Tensor) -> Tensor:
+    return x.contiguous().clone()
+
+
+def _judge(function: Callable[..., Any]) -> CheckFailed:
+    spec = Spec(calls=lambda limits: st.just(CALL))
+    process: Any = HereProcess(function)
+    remote = Remote("port", OpFiles("op", *(Path("op.py"),) * 5), process, ("op",), differentiable=False)
+    cell = Cell(spec, remote, "cpu", _copy, Search(2), Limits(100), lambda sample: None)
+    cell.run_case(lambda call: compare(cell, call), CALL)
+    cell.calls.append(CALL)
+    with pytest.raises(CheckFailed) as raised:
+        right_or_refused(cell, compare)
+    return raised.value
+
+
+def _of_float32(x: Tensor) -> Tensor:
+    if x.dtype != torch.float32:
+        raise RuntimeError("op: x must be float32")
+    return x.clone()
+
+
+def test_an_op_that_ignores_strides_is_told_to_refuse_the_layout() -> None:
+    failed = _judge(lambda x: _of_float32(x.as_strided(x.shape, (4, 1))))
+    assert "the op takes x transposed, where it is contiguous in each call of the spec: refuse it, or" in failed.message
+
+
+def test_an_op_that_is_as_wrong_with_the_same_numbers_contiguous_is_not() -> None:
+    failed = _judge(lambda x: _of_float32(x) if torch.equal(x, KNOWN) else _of_float32(x) * 1.5)
+    assert "of numbers that no call of the spec has; if sums of such numbers cancel, state what the" in failed.message
+    assert failed.sample == "the numbers of x transposed, contiguous"
+    assert failed.call is not None
+    (case,) = (case for _, case in failed.call.cases())
+    names = {"TensorCase": TensorCase, "torch": torch}
+    assert torch.equal(eval(case.code, names), case.make())
+    assert case.make().is_contiguous()
