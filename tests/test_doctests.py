@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,6 @@ from typing import Any
 import pytest
 
 import trifold
-from trifold.apart import far_apart
-from trifold.cpu import RawKernel
 from trifold.workspace import Workspace
 
 GALLERY = Workspace.at(Path(__file__).parent.parent)
@@ -24,6 +23,13 @@ def failures(function: Callable[..., Any]) -> tuple[int, int]:
         runner.run(test)
     return runner.summarize(verbose=False)
 
+
+PACKAGE = Path(trifold.__file__).parent
+WITH_EXAMPLES = sorted(
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    for path in PACKAGE.rglob("*.py")
+    if ">>> " in path.read_text(encoding="utf-8")
+)
 
 _FIRST = ("add", "softmax", "normal_sample", "histogram", "topk")
 
@@ -38,12 +44,8 @@ def test_the_example_of_an_op_runs(op: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert (failed, tried > 0) == (0, True)
 
 
-@pytest.mark.parametrize(
-    "function",
-    [trifold.load, trifold.verify, trifold.reference, trifold.show, RawKernel, far_apart],
-    ids=lambda function: function.__name__,
-)
-def test_the_example_of_the_toolkit_runs(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("module", WITH_EXAMPLES)
+def test_the_examples_of_a_module_run(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(GALLERY.root)
-    failed, tried = failures(function)
-    assert (failed, tried > 0) == (0, True)
+    found = doctest.testmod(importlib.import_module(module))
+    assert (found.failed, found.attempted > 0) == (0, True)
