@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import trifold
+from trifold.apart import far_apart
+from trifold.cpu import RawKernel
 from trifold.workspace import Workspace
 
 GALLERY = Workspace.at(Path(__file__).parent.parent)
@@ -25,11 +27,12 @@ def failures(function: Callable[..., Any]) -> tuple[int, int]:
 
 
 PACKAGE = Path(trifold.__file__).parent
-WITH_EXAMPLES = sorted(
+PUBLIC = (trifold.load, trifold.verify, trifold.reference, trifold.show, RawKernel, far_apart)
+WITH_EXAMPLES = {
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
     for path in PACKAGE.rglob("*.py")
     if ">>> " in path.read_text(encoding="utf-8")
-)
+}
 
 _FIRST = ("add", "softmax", "normal_sample", "histogram", "topk")
 
@@ -44,7 +47,14 @@ def test_the_example_of_an_op_runs(op: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert (failed, tried > 0) == (0, True)
 
 
-@pytest.mark.parametrize("module", WITH_EXAMPLES)
+@pytest.mark.parametrize("function", PUBLIC, ids=lambda function: function.__name__)
+def test_the_example_of_the_toolkit_runs(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(GALLERY.root)
+    failed, tried = failures(function)
+    assert (failed, tried > 0) == (0, True)
+
+
+@pytest.mark.parametrize("module", sorted(WITH_EXAMPLES - {each.__module__ for each in PUBLIC}))
 def test_the_examples_of_a_module_run(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(GALLERY.root)
     found = doctest.testmod(importlib.import_module(module))
