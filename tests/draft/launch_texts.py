@@ -402,7 +402,7 @@ def raises_two_words(x: Tensor) -> Tensor:
     return x
 """
 
-OTHER_ERRORS = """
+_MULTIPLY = """
 import numpy as np
 
 @cuda.jit
@@ -410,12 +410,23 @@ def multiply_kernel(x, y, factor, n):
     i = cuda.grid(1)
     if i < n:
         y[i] = x[i] * factor
+"""
 
+OTHER_ERRORS = f"""{_MULTIPLY}
 def other_errors(x: Tensor, factor: float) -> Tensor:
     if x.dtype != torch.float32:
-        raise TypeError(f"other_errors: x must be float32, not {x.dtype}")
+        raise TypeError(f"other_errors: x must be float32, not {{x.dtype}}")
     assert x.dim() == 1 and factor > 0
     y = x.new_empty(x.shape)
     launch(multiply_kernel, 1, x, output(y), np.float32(factor) * 3, np.int64(x.numel()))
+    return y
+"""
+
+TWO_PRECISIONS = f"""{_MULTIPLY}
+def two_precisions(x: Tensor, factor: float) -> Tensor:
+    check_floating("two_precisions", x=x)
+    real = np.float64 if x.dtype == torch.float64 else np.float32
+    y = x.new_empty(x.numel())
+    launch(multiply_kernel, 1, x.reshape(-1), output(y), np.float32(factor) * real(factor), x.numel())
     return y
 """

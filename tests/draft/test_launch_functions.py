@@ -31,6 +31,7 @@ from tests.draft.launch_texts import (
     RAISES_TWO_WORDS,
     RETURNS_SOMETIMES,
     SUMS,
+    TWO_PRECISIONS,
     UNCHECKED,
     UNLIKE_BOTH,
     UNTOLD,
@@ -122,6 +123,12 @@ DRAFTED = {
             "trifold::Dtype{y.value()}",
             "trifold::Place{y.value()}",
         ],
+    ),
+    # A float32 times what a condition makes float64: the condition decides of the product.
+    "two_precisions": (
+        TWO_PRECISIONS,
+        "",
+        [f"rounded_unless(x.scalar_type() == trifold::ScalarType::Double,\n{' ' * 32}static_cast<float>(factor) *\n"],
     ),
     # Of double alone, two templates would fit.
     "ambiguous": (

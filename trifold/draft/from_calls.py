@@ -35,7 +35,7 @@ class Unchecked(DraftError):
     def __init__(self, place: Place, host: Host, what: What, tensor: Tensor, problem: str, remedy: str) -> None:
         super().__init__(place, problem, remedy)
         self.function = host.function
-        tensors = [tensor, *(each for one in tensor.one_of for each in (one, *one.one_of))]
+        tensors = list(tensor.candidates())
         if what == "dtype":
             of = {each for one in tensors for each in (one, one.root)}
         else:  # an optional tensor that is known to be present is another one, like the argument

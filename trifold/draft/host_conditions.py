@@ -311,9 +311,9 @@ class Conditions:
     def _same_tensor(self, negated: bool, a: v.Tensor, b: v.Tensor, node: ast.AST) -> Any:
         same = call("trifold::same_memory", a.expr, b.expr)
         known = None
-        if a.chosen_from is not None and b in a.chosen_from[1:]:
-            first = b is a.chosen_from[1]
-            known = tuple((each == first) != negated for each in a.chosen_from[0])
+        if a.is_first is not None and b in a.one_of:
+            first = b is a.one_of[0]
+            known = tuple((each == first) != negated for each in a.is_first)
         return v.Number(opposite(same) if negated else same, v.BOOL, of_dtype=known)
 
     def _is_in(self, negated: bool, a: Any, b: Any, node: ast.Compare) -> Any:

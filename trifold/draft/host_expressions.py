@@ -263,7 +263,9 @@ class HostExpressions(HostTexts):
             result = infix(SIGNS[op], x, y, kind, interval)
             result.quotient = (a, b) if whole else None
         result.of_dtype = known
-        precision = x.precision or y.precision
+        given = [each.precision for each in (x, y) if each.precision is not None]
+        # A float32 and a number of which a condition decides: it decides of the result.
+        precision = max(given, key=lambda each: each.wide is not None, default=None)
         return result if precision is None else self.rounded(precision, result)
 
     def with_known_range(self, x: v.Number) -> v.Number:
@@ -318,9 +320,7 @@ class HostExpressions(HostTexts):
             made = v.Tensor(expr, either, chosen.dimensions if same else None, dense=chosen.dense and otherwise.dense)
             if chosen.memory is not None and otherwise.memory is not None:
                 made.memory = chosen.memory | otherwise.memory
-            made.one_of = chosen, otherwise
-            if test.of_dtype is not None:
-                made.chosen_from = test.of_dtype, chosen, otherwise
+            made.one_of, made.is_first = (chosen, otherwise), test.of_dtype
             return made
         shapes = (v.Shape, v.Sizes, tuple)
         if isinstance(chosen, shapes) and isinstance(otherwise, shapes) and _has_sizes(chosen, otherwise):

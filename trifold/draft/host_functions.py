@@ -449,7 +449,6 @@ HANDLERS: dict[Any, Handler] = {
     **{function: _of_a_number(function) for function in (math.sqrt, math.exp, math.log, math.log2, math.fabs)},
     int: _int,
     float: _float,
-    np.float64: _float,
     np.float32: _float32,
     np.int64: _int,
     math.prod: _product,

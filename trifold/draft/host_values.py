@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,11 +107,11 @@ class Tensor:
     strided: bool = False  # an argument whose strides are passed to the kernel
     same_shape: list[Tensor] = field(default_factory=list)
     like: Tensor | None = None  # the tensor that has the same dtype
-    one_of: tuple[Tensor, ...] = ()  # the tensors of which a condition chooses this one
+    one_of: tuple[Tensor, ...] = ()  # the two of which a condition chooses this one
     sizes: tuple[int, ...] | None = None  # of an element, for each dtype of the key, if the dtype is unknown
     choices: Dtypes = ()  # the dtypes that a check allows, whatever the key's is
-    # for each dtype of the key: the first tensor or the second
-    chosen_from: tuple[tuple[bool, ...], Tensor, Tensor] | None = None
+    # for each dtype of the key, if that decides: whether it is the first of the two
+    is_first: tuple[bool, ...] | None = None
     memory: Memory | None = None  # the allocations that it may be in; None: any
 
     @property
@@ -121,6 +122,12 @@ class Tensor:
     def root(self) -> Tensor:
         """The tensor that determines its dtype."""
         return self if self.known is not None or self.like is None else self.like.root
+
+    def candidates(self) -> Iterator[Tensor]:
+        """Itself, and the tensors that it may be."""
+        yield self
+        for each in self.one_of:
+            yield from each.candidates()
 
     def take_shape_of(self, other: Tensor) -> None:
         """Both have one shape."""
