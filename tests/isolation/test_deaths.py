@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from tests.isolation.probes import ADD, replace_function
 from tests.wrong.entry import copy_of_gallery
+from trifold.isolation import device_guard, server
 from trifold.verification.job import Job
 from trifold.verification.remote import OpProcess
 from trifold.verification.remote_errors import OpDied
@@ -106,3 +108,18 @@ def test_after_three_deaths_the_other_checks_are_given_up(tmp_path: Path) -> Non
         ("other checks", "not run"),
     ]
     assert rows[-1].reason == "given up after the op's process died in: values, rounding, errors"
+
+
+def test_a_process_under_a_tool_that_is_not_needed_any_more_ends_without_a_context_on_the_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After a call that hangs, the tools that wait for their turn are not run."""
+
+    def make_a_context() -> None:
+        raise AssertionError("it would wait for its tool, which has ended")
+
+    monkeypatch.setenv(device_guard.WHOLE_VECTORS, "1")
+    monkeypatch.setattr(device_guard, "allocate_whole_vectors", make_a_context)
+    ours, theirs = socket.socketpair()
+    ours.close()
+    server.work(server.Setup("", "add", "port", "cuda", connection=theirs.detach(), incoming=-1, outgoing=-1))

@@ -101,6 +101,12 @@ def test_an_option_of_newer_versions_is_left_out_where_the_help_does_not_name_it
         assert ("--initcheck-address-space=all" in command) == (name == "new")
 
 
+def test_a_program_may_take_any_time_until_it_uses_the_gpu(tmp_path: Path) -> None:
+    """As a process that waits until the other tools are done. A limit ends the tool, but not the program, which then
+    waits for the tool: the row of a right op failed for it."""
+    assert "--launch-timeout=0" in compute_sanitizer.prefix(_tool(tmp_path, ""), "synccheck", tmp_path / "log")
+
+
 def test_where_it_is_missing_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compute_sanitizer, "_of_package", list)
     (tmp_path / "bin").mkdir()

@@ -30,7 +30,8 @@ _EVERY_TOOL = (
     "--show-backtrace=device",
     "--target-processes=application-only",
     "--max-connections=100",  # the default of 10 is too low for runs in parallel
-    "--launch-timeout=60",  # seconds; processes in parallel start slowly
+    # Wait without a limit until the program uses CUDA: after one, the tool ends and the program waits for it forever.
+    "--launch-timeout=0",
 )
 _OPTIONS = {
     # Each array is followed by memory that must not be accessed: an index past one array does not reach the next.

@@ -12,7 +12,6 @@ import faulthandler
 import functools
 import json
 import os
-import select
 import socket
 import sys
 import warnings
@@ -486,7 +485,9 @@ def work(setup: Setup) -> None:
     faulthandler.enable()
     connection = socket.socket(fileno=setup.connection)
     if os.environ.pop(device_guard.WHOLE_VECTORS, ""):
-        select.select([connection], [], [])  # not before the first request: a context takes memory of the GPU
+        # Not before the first request: a context takes memory of the GPU.
+        if not connection.recv(1, socket.MSG_PEEK):
+            return  # closed without one; a context might never be made, because the tool has ended
         with contextlib.suppress(ToolchainError):  # without the guard, torch allocates as usual
             device_guard.allocate_whole_vectors()
     warnings.simplefilter("ignore")
