@@ -33,10 +33,10 @@ def cumsum(x: Tensor) -> Tensor:
     Raises:
         RuntimeError: ``x`` has another dtype.
 
-    Half types are summed in float32 and rounded once. From one tile of 4,096 numbers to the next the sum is carried in
-    float64, so that the error in narrower types does not grow with the row's length. The additions and their order
-    depend on the shape alone: results repeat bit for bit. A number that is nan or infinite changes only its own and
-    later sums. An intermediate sum that overflows its type makes that and all later results inf or nan, even if the
+    Half types are summed in float32 and rounded once. From one tile of some thousand numbers to the next the sum is
+    carried in float64, so that the error in narrower types does not grow with the row's length. The additions and their
+    order depend on the shape alone: results repeat bit for bit. A number that is nan or infinite changes only its own
+    and later sums. An intermediate sum that overflows its type makes that and all later results inf or nan, even if the
     final sum would fit.
 
     The gradient is the sum from the other end, ``dy.flip(-1).cumsum(-1).flip(-1)``, by the same kernels.

@@ -28,13 +28,13 @@ def _copy(x: Tensor) -> Tensor:
     return x.contiguous().clone()
 
 
-def _judge(function: Callable[..., Any]) -> CheckFailed:
-    spec = Spec(calls=lambda limits: st.just(CALL))
+def _judge(function: Callable[..., Any], call: Call = CALL) -> CheckFailed:
+    spec = Spec(calls=lambda limits: st.just(call))
     process: Any = HereProcess(function)
     remote = Remote("port", OpFiles("op", *(Path("op.py"),) * 5), process, ("op",), differentiable=False)
     cell = Cell(spec, remote, "cpu", _copy, Search(2), Limits(100), lambda sample: None)
-    cell.run_case(lambda call: compare(cell, call), CALL)
-    cell.calls.append(CALL)
+    cell.run_case(lambda call: compare(cell, call), call)
+    cell.calls.append(call)
     with pytest.raises(CheckFailed) as raised:
         right_or_refused(cell, compare)
     return raised.value
@@ -60,3 +60,13 @@ def test_an_op_that_is_as_wrong_with_the_same_numbers_contiguous_is_not() -> Non
     names = {"TensorCase": TensorCase, "torch": torch}
     assert torch.equal(eval(case.code, names), case.make())
     assert case.make().is_contiguous()
+
+
+def test_an_op_that_merges_dimensions_in_any_order_is_told_to_refuse_one() -> None:
+    def by_rows(x: Tensor) -> Tensor:
+        if x.dtype != torch.float32 or x.stride(2) != 1:
+            raise RuntimeError("op: x must be float32, and its last dimension contiguous")
+        return x.as_strided((6, 4), (x.stride(0) // 3, 1), x.storage_offset()).clone().view(2, 3, 4)
+
+    failed = _judge(by_rows, Call((TensorCase((2, 3, 4), torch.float32, "offset", seed=2, offset=1),)))
+    assert "the op takes x with dimension 1 outermost in memory, as in no call of the spec: refuse it" in failed.message

@@ -73,6 +73,21 @@ def _halves(function: _Function, device: str) -> None:
         assert q.tolist() == [127, 0, 2, 2, 0, -2, -2, 62, 64], f"{dtype}: {q.tolist()}"
 
 
+def _quotients(function: _Function, device: str) -> None:
+    """q is the rounded quotient, and no product with 1 / scale, also where x / scale is a half up to a round-off."""
+    for dtype in (torch.float32, torch.float64):
+        largest = TensorCase((64, 1), dtype, seed=1).make(device).abs() + 0.5
+        scale = (largest / 127).float()
+        half = (torch.arange(-126, 126, dtype=dtype, device=device) + 0.5) * scale
+        below, above = (torch.nextafter(half, torch.full_like(half, end)) for end in (-math.inf, math.inf))
+        x = torch.cat([largest, half, below, above], dim=1)
+        q, scales = function(x)
+        assert torch.equal(scales, scale[:, 0]), f"{dtype}: the scales are {scales}, not {scale[:, 0]}"
+        want = (x / scale).round().to(torch.int8)
+        different = int((q != want).sum())
+        assert different == 0, f"{dtype}: of {x.numel()} quotients near a half, {different} are rounded differently"
+
+
 def _unusual_rows(function: _Function, device: str) -> None:
     """Rows without a scale, as documented; also so long that several blocks share them."""
     for columns, dtype in ((3, torch.float32), (3, torch.float64), (3, torch.bfloat16), (70_001, torch.float32)):
@@ -146,6 +161,7 @@ spec = Spec(
     properties=[
         Property("restores", _restores, "that is what the two numbers are for"),
         Property("halves", _halves, "q is what torch.round makes of x / scale"),
+        Property("quotients", _quotients, "a product with the reciprocal of the scale is off by a round-off more"),
         Property("unusual rows", _unusual_rows, "a row without a scale must not spoil others, nor pass in silence"),
         large(_large, gpu_memory=24 * 2**30),
     ],

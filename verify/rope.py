@@ -92,6 +92,11 @@ def _call(
 _SAMPLES: tuple[tuple[str, Callable[[torch.dtype], Call], str], ...] = (
     ("grouped heads", lambda dtype: _call((2, 8, 5, 16), (2, 2), dtype), "k has its own number of heads"),
     (
+        "three dimensions of heads",
+        lambda dtype: _call((2, 3, 2, 3, 8), (2, 3, 2), dtype),
+        "the kernel has two, into which not all orders in memory merge",
+    ),
+    (
         "one position",
         lambda dtype: _call((3, 9, 1, 32), (3, 3), dtype),
         "decoding: a block has several groups of heads",

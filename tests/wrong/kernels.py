@@ -318,4 +318,22 @@ VALUES = (
         implementation="prototype",
         message="just below, at and just above 1/2",
     ),
+    Wrong(
+        name="a sum is carried in the type of the elements",
+        why="where a row had few tiles, float32 was good enough",
+        op="cumsum",
+        edits=edits("header", ("using Carry = double;", "using Carry = trifold::compute_t<T>;")),
+        row="property: no drift",
+        implementation="port",
+        message="round-offs, 8 are allowed",
+    ),
+    Wrong(
+        name="a product with the reciprocal",
+        why="it is as good as the quotient, except for one that is a half up to a round-off",
+        op="quantize_int8",
+        edits=edits("header", ("return fma(fma(-close, divisor, lifted), inverse, close);", "return close;")),
+        row="property: quotients",
+        implementation="port",
+        message="quotients near a half",
+    ),
 )

@@ -93,8 +93,8 @@ def undrawn_calls(cell: Cell) -> Iterator[Variation]:
         for layout in [other for other in _OTHER_LAYOUTS if other not in layouts]:
             other = replace(case, layout=layout, offset=1, dim=len(case.shape) - 1)
             name = f"{cell.name(path)} {layout}, where it is contiguous in each call of the spec"
-            varied, plain = (call.with_cases(functools.partial(exchanged, case, to)) for to in (other, _compact(other)))
-            yield Variation(name, varied, plain)
+            yield _in_other_layout(name, call, case, other)
+    yield from _other_orders(cell, calls)
     without_aliases = [call for call in floating if not has_alias(call)]
     yield from _unlike_the_first(cell, without_aliases)
     if len(without_aliases) == len(floating):
@@ -117,6 +117,33 @@ def _other_indices(cell: Cell, calls: Sequence[Call]) -> Iterator[Variation]:
             usual, words = (str(dtype).removeprefix("torch.") for dtype in (case.dtype, other))
             name = f"{cell.name(path)} in {words}, where they are {usual} in each call of the spec"
             yield Variation(name, call.with_cases(functools.partial(exchanged, case, replace(case, dtype=other))))
+
+
+def _in_other_layout(name: str, call: Call, case: AnyCase, other: AnyCase) -> Variation:
+    """``call`` with ``other``, of another layout, in place of ``case``."""
+    varied, plain = (call.with_cases(functools.partial(exchanged, case, to)) for to in (other, _compact(other)))
+    return Variation(name, varied, plain)
+
+
+def _other_orders(cell: Cell, calls: Sequence[Call]) -> Iterator[Variation]:
+    """A tensor of three dimensions or more, of the most that its argument has, in each order in memory in which one
+    dimension is outermost or innermost, where no call of the spec has this order: an op that works on few dimensions
+    merges others, which not every order allows."""
+    found: dict[Path, list[tuple[Call, AnyCase]]] = {}
+    for call in calls:
+        for path, case in call.cases():
+            if _varies(case) and path not in cell.written_paths(call):
+                found.setdefault(path, []).append((call, case))
+    for path, pairs in found.items():
+        call, case = max(pairs, key=lambda one: (sum(size > 1 for size in one[1].shape), -one[0].elements))
+        dims = len(case.shape)
+        drawn = {(one.layout, one.dim) for _, one in pairs if len(one.shape) == dims}
+        orders: list[tuple[Layout, range]] = [("outermost", range(1, dims)), ("innermost", range(dims - 1))]
+        for layout, dim in ((layout, dim) for layout, places in orders if dims > 2 for dim in places):
+            if (layout, dim) not in drawn:
+                other = replace(case, layout=layout, dim=dim)
+                name = f"{cell.name(path)} with dimension {dim} {layout} in memory, as in no call of the spec"
+                yield _in_other_layout(name, call, case, other)
 
 
 def _unlike_the_first(cell: Cell, calls: Sequence[Call]) -> Iterator[Variation]:
