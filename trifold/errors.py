@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 
 class TrifoldError(Exception):
     """A mistake that the user can correct.
@@ -53,3 +55,13 @@ class ArgumentError(TrifoldError):
 
 class GraduationError(TrifoldError):
     """An op cannot graduate, or a graduated wheel does not match its metadata."""
+
+
+def of_signal(number: int) -> str:
+    """The name of a signal that ended a process; of SIGKILL, with the usual cause.
+
+    >>> of_signal(11)
+    'SIGSEGV'
+    """
+    name = signal.Signals(number).name
+    return f"{name}, as when the system has no memory left for it" if number == signal.SIGKILL else name

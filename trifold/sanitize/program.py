@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import threading
 import time
@@ -16,7 +15,7 @@ from typing import Any, Literal
 from trifold import places
 from trifold.acceptance import Acceptance, Accepted, configured_suppressions, for_engine
 from trifold.build import diagnostics, text
-from trifold.errors import BuildError
+from trifold.errors import BuildError, of_signal
 from trifold.findings import Finding, from_json
 from trifold.limits import capability_name, limits_of
 
@@ -173,7 +172,7 @@ def sanitize(
     if not in_time:
         add(Note("problem", f"{place} did not end within {timeout:g} s, and was ended"))
     elif report.status < 0 and not report.failed:
-        add(Note("problem", f"{place} was ended by the signal {signal.Signals(-report.status).name}"))
+        add(Note("problem", f"{place} was ended by the signal {of_signal(-report.status)}"))
     return report
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-import signal
 from typing import IO, Any
 
 import torch
 
+from trifold.errors import of_signal
 from trifold.findings import KernelFault, OutOfBounds, from_json
 from trifold.isolation import guard
 
@@ -84,10 +84,7 @@ def cause_of_death(status: int, output: IO[bytes], element_bytes: int) -> str:
         fault = guard.Fault.parse(accesses[0]) if element_bytes else None
         words = fault.in_elements(element_bytes) if fault else accesses[0].removeprefix("trifold guard: ")
         return f"{words}; the process died of it"
-    if status < 0:
-        cause = f"the process died of {signal.Signals(-status).name}"
-    else:
-        cause = f"the process ended with status {status}"
+    cause = f"the process died of {of_signal(-status)}" if status < 0 else f"the process ended with status {status}"
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     # A tool that runs a program exits with the number of the signal as its status.
     if status < 0 or any(line.startswith("Fatal Python error") for line in lines):
