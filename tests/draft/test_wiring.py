@@ -252,3 +252,39 @@ def test_the_drafted_files_are_verified(tmp_path: Path) -> None:
     port.write_text(port.read_text(encoding="utf-8") + "\n# mine\n", encoding="utf-8")
     assert said() == ["wrote cuda_src/mul.cuh", "wrote cuda_src/mul.cu"]
     assert port.read_text(encoding="utf-8").endswith("# mine\n")
+
+
+def test_a_gradient_made_by_the_launch_function_of_the_op_has_a_copy_of_it_as_its_fake(tmp_path: Path) -> None:
+    drafted = of_text(
+        """
+def f(x: Tensor, value: float) -> Tensor:
+    out = row_output(x)
+    launch(None, 1, x, output(out), value)
+    return out
+
+def f_backward(grad: Tensor) -> Tensor:
+    grad_x = f(grad, 0.0)
+    return grad_x
+""",
+        tmp_path,
+    )
+    assert "fake=lambda grad: _f_fake(grad, 0.0))" in drafted.text
+    assert "def _f_fake(x: Tensor, value: float) -> Tensor:\n    out = row_output(x)\n    return out\n" in drafted.text
+    assert drafted.text.count("\ndef f(") == 1
+
+
+def test_variables_of_the_public_function_do_not_have_the_names_of_its_parameters(tmp_path: Path) -> None:
+    drafted = of_text(
+        """
+def f(x: Tensor, name: Tensor, value: float) -> Tensor:
+    out = row_output(x)
+    return out
+
+def f_backward(grad: Tensor, name: Tensor) -> Tensor:
+    grad_x = row_output(grad)
+    return grad_x
+""",
+        tmp_path,
+    )
+    assert 'for name_, value_ in (("name", name),):' in drafted.text
+    assert 'raise RuntimeError(f"f: {name_} has no gradient here; pass {name_}.detach()")' in drafted.text

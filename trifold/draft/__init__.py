@@ -11,6 +11,8 @@ functions, statements, parts, tuples, expressions, arithmetic, arrays      the t
             compound writes x += y
 overlap     which pointers get __restrict__
 printer     the C++ tree → text
+host, host_*    a launch function → its part of the binding; binding has those of all of an op's
+wiring      a launch function's schema, its fake (fakes) and its gradient → ports/OP.py
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from trifold.draft.host_calls import Returned
 from trifold.draft.host_loops import HostLoops
 from trifold.draft.host_syntax import simplified, statement_remedy
 from trifold.draft.host_values import NUMBERS
+from trifold.draft.one_device import OneDevice
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import function_tree, without_none
 from trifold.draft.variables import KEYWORDS
@@ -92,6 +93,7 @@ class Host(HostLoops):
         self.maybe = 0
         self.other_errors = set()
         self.result = "void"
+        self.one_device = OneDevice()
         tree = self._tree(function)
         self._parameters(function, tree)
         self.arguments = dict(self.names)
@@ -122,7 +124,7 @@ class Host(HostLoops):
             if inner is torch.Tensor:
                 kind = "const std::optional<Tensor>&" if optional else "const Tensor&"
                 self.names[name] = v.Tensor(
-                    cpp.Name(own), optional=optional, present=not optional, strided=True, memory=v.ARGUMENTS
+                    cpp.Name(own), optional=optional, present=not optional, strided=True, memory=v.of_argument(name)
                 )
             elif inner in (int, float, bool) and not optional:
                 types_ = {int: v.INT, float: v.FLOAT, bool: v.BOOL}[inner]

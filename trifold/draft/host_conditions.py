@@ -12,6 +12,7 @@ import torch
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.folding import COMPARE
+from trifold.draft.one_device import OneDevice
 from trifold.draft.printer import expression
 from trifold.draft.refusal import DraftError, Place
 
@@ -123,6 +124,7 @@ class Conditions:
     """A base class of the executor."""
 
     key: v.Tensor | None
+    one_device: OneDevice
     key_dtypes: v.Dtypes
     kept: list[Any]
     dimension_calls: dict[int, v.Tensor]
@@ -247,6 +249,7 @@ class Conditions:
         if isinstance(a, v.DtypeOf) or isinstance(b, v.DtypeOf):
             return self._dtypes_equal(sign == "!=", a, b, node)
         if isinstance(a, v.DeviceOf) and isinstance(b, v.DeviceOf) and a.tensor is not None and b.tensor is not None:
+            self.one_device.compared(a.tensor, b.tensor)
             same = call("trifold::same_device", a.tensor.expr, b.tensor.expr)
             return v.Number(same if sign == "==" else cpp.Prefix("!", same), v.BOOL)
         if isinstance(a, (v.Shape, v.Sizes)) or isinstance(b, (v.Shape, v.Sizes)):

@@ -46,6 +46,7 @@ def _check_alike(host: Host, arguments: Any, keywords: dict[str, Any], node: ast
         parts = [op, first, name]
         text = [host.message_part(each) for each in parts]
         host.into.append(cpp.Run(call("trifold::check_alike", text[0], x.expr, text[1], y.expr, text[2])))
+    host.one_device.compared(*keywords.values())
     host.set_dtypes(x, v.FLOATING)
     for _, y in others:
         y.known, y.choices = x.dtypes, ()
@@ -120,8 +121,19 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
     place, dtypes = host.place(node), (tuple(free.values()), over, key_array)
     tensors = {n: each.expr for n, one in enumerate(passed) if (each := _tensor(one)) is not None}
     one = Launch(kernel, extents[0], extents[1], shared, passed, place, tensors, host.possible, *dtypes)
+    _check_devices(host, passed)
     host.launches.append(one)
     host.into.append(one)
+
+
+def _check_devices(host: Host, passed: list[Any]) -> None:
+    """What a kernel is launched with must be on one device: a GPU's kernel cannot read the host's memory."""
+    launched = [tensor for each in passed if (tensor := _tensor(each)) is not None]
+    keep = host.into is host.body
+    for pair in host.one_device.unknown(host.arguments, launched, host.key, keep=keep):
+        named = (part for name in pair for part in (host.arguments[name].expr, host.message_part(name)))
+        op = host.message_part(host.function.__name__)
+        host.into.append(cpp.Run(call("trifold::check_same_device", op, *named)))
 
 
 def _as_now(number: v.Number) -> v.Number:

@@ -38,6 +38,17 @@ Memory = frozenset[object]  # allocations
 ARGUMENTS: Memory = frozenset({"arguments"})
 
 
+@dataclass(frozen=True)
+class OfArgument:
+    """The memory of one argument of the op."""
+
+    name: str
+
+
+def of_argument(name: str) -> Memory:
+    return ARGUMENTS | {OfArgument(name)}
+
+
 @dataclass(eq=False)
 class Exchange:
     """A loop that assigns tensors: whether they lie apart before each iteration, since they do before the loop, and an
@@ -52,6 +63,17 @@ class Exchanged:
 
     by: Exchange
     one_of: Memory
+
+
+def arguments_in(memory: Memory | None) -> list[str]:
+    """The names of the op's arguments that a tensor in this memory may be, or be a part of."""
+    names = []
+    for each in memory or ():
+        if isinstance(each, Exchanged):
+            names += arguments_in(each.one_of)
+        elif isinstance(each, OfArgument):
+            names.append(each.name)
+    return sorted(names)
 
 
 def overlap(a: Memory | None, b: Memory | None) -> bool:

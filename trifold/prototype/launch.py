@@ -7,6 +7,7 @@ launch. A kernel thus computes in float32 for half types and otherwise in the te
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -66,10 +67,13 @@ def launch(
 
     Raises:
         PrototypeError: the tensors are on the CPU and Numba's simulator is off, or the reverse.
+        RuntimeError: the tensors are on several devices.
     """
     if 0 in (grid if isinstance(grid, tuple) else (grid,)):
         return
     tensors = [a.tensor if isinstance(a, Output) else a for a in arguments if isinstance(a, Output | Tensor)]
+    if len({tensor.device for tensor in tensors}) > 1:
+        raise RuntimeError(_on_several_devices(kernel, arguments))
     on_gpu = any(tensor.is_cuda for tensor in tensors)
     _require_mode(on_gpu)
     staged = [_stage(argument) for argument in arguments]
@@ -169,6 +173,21 @@ def _run_on_gpu(kernel: Any, extents: Any, shared: int, arguments: list[Any], de
         stream = cuda.external_stream(torch.cuda.current_stream(device).cuda_stream)
         arrays = [cuda.as_cuda_array(a, sync=False) if isinstance(a, Tensor) else a for a in arguments]
         kernel[*extents, stream, shared](*arrays)
+
+
+def _on_several_devices(kernel: Any, arguments: tuple[Any, ...]) -> str:
+    function = kernel.py_func if hasattr(kernel, "py_func") else kernel.fn  # the latter in the simulator
+    devices = {
+        name: (each.tensor if isinstance(each, Output) else each).device
+        for name, each in zip(inspect.signature(function).parameters, arguments, strict=False)
+        if isinstance(each, Output | Tensor)
+    }
+    (first, one), *others = devices.items()
+    name, other = next((name, device) for name, device in others if device != one)
+    return (
+        f"{function.__name__}: {first} and {name} must be on the same device, but {first} is on {one} and {name} is on "
+        f"{other}; move one with {name}.to({first}.device)"
+    )
 
 
 def _require_mode(on_gpu: bool) -> None:

@@ -109,6 +109,7 @@ Tensor argmax_backward(const Tensor& grad_values, const Tensor& indices, int64_t
   const int64_t vectors = share / (16 / static_cast<int64_t>(grad_x.element_size()));
   const int64_t team = vectors <= 16 ? 4 : vectors <= 512 ? 32 : trifold::threads_per_block;
   const int64_t blocks_x = trifold::ceil_div(count, trifold::threads_per_block / team);
+  trifold::check_same_device("argmax_backward", grad_values, "grad_values", indices, "indices");
   if (blocks_x > 0) {
     trifold::dispatch_floating(grad_values.scalar_type(), [&]<class T>() {
       const Tensor grad_values_argument = trifold::without_gaps(torch::stable::reshape(grad_values, {-1}));

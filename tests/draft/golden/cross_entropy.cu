@@ -182,6 +182,8 @@ Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, c
   const int64_t count_of_rows = x.size(0);
   const int64_t columns = x.size(1);
   const Tensor divisor = residual.scalar_type() == trifold::ScalarType::Half ? count : trifold::slice(count, 0, 0);
+  trifold::check_same_device("cross_entropy_backward", residual, "residual", grad_loss, "grad_loss");
+  trifold::check_same_device("cross_entropy_backward", residual, "residual", count, "count");
   if (count_of_rows > 0) {
     trifold::dispatch_floating(residual.scalar_type(), [&]<class T>() {
       const Tensor grad_loss_argument = trifold::without_gaps(torch::stable::reshape(grad_loss, {-1}));
@@ -233,6 +235,8 @@ void cross_entropy_backward_(const Tensor& grad_loss, const Tensor& residual, co
   const int64_t count_of_rows = x.size(0);
   const int64_t columns = x.size(1);
   const Tensor divisor = residual.scalar_type() == trifold::ScalarType::Half ? count : trifold::slice(count, 0, 0);
+  trifold::check_same_device("cross_entropy_backward_", residual, "residual", grad_loss, "grad_loss");
+  trifold::check_same_device("cross_entropy_backward_", residual, "residual", count, "count");
   if (count_of_rows > 0) {
     trifold::dispatch_floating(residual.scalar_type(), [&]<class T>() {
       const Tensor grad_loss_argument = trifold::without_gaps(torch::stable::reshape(grad_loss, {-1}));

@@ -124,6 +124,7 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
   const Tensor moments_0 = torch::stable::select(statistics, 0, 0);
   const Tensor moments_1 = torch::stable::select(statistics, 0, 1);
   const int64_t blocks = count * (columns > 0);
+  trifold::check_same_device("layer_norm_backward", x, "x", statistics, "statistics");
   if (blocks > 0) {
     trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
       const Tensor grad_argument = trifold::without_gaps(operands_0);

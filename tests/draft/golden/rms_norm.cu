@@ -104,6 +104,7 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x
   const int64_t block = trifold::threads_for(columns);
   const Tensor outputs_0 = !weight.has_value() ? trifold::empty_contiguous(x, {0}) : weight.value();
   const Tensor outputs_2 = trifold::rows(grad_x);
+  trifold::check_same_device("rms_norm_backward", x, "x", rstd, "rstd");
   if (grid > 0) {
     trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
       const Tensor grad_argument = trifold::without_gaps(operands_0);

@@ -1,0 +1,112 @@
+"""A launch function of a prototype as an operator: its schema, and the names of its results."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import typing
+from types import FunctionType
+from typing import Any
+
+import torch
+
+import trifold.prototype
+from trifold.draft.refusal import DraftError, Place
+from trifold.draft.source import function_tree, without_none
+from trifold.draft.tree import assigned_names
+
+_SIMPLE = {
+    torch.Tensor: "Tensor",
+    int: "int",
+    float: "float",
+    bool: "bool",
+    str: "str",
+    torch.dtype: "ScalarType",
+    torch.device: "Device",
+}
+
+
+class LaunchFunction:
+    """A launch function's source and annotations."""
+
+    def __init__(self, function: FunctionType) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.tree, self._before = function_tree(function)
+        hints = typing.get_type_hints(function)
+        self.parameters = {each.arg: self._type(hints.get(each.arg), each.arg) for each in self.tree.args.args}
+        self.results = self._results(hints.get("return"))
+        self.result_names = self._result_names()
+        self.written = self._written()
+        if not self.results and not self.written:
+            raise DraftError(
+                self.place(self.tree),
+                f"{self.name} returns nothing, and none of its arguments is passed to output()",
+                "return a tensor, or pass what it writes to output(...)",
+            )
+
+    def place(self, node: ast.AST) -> Place:
+        return Place(inspect.getsourcefile(self.function) or "?", getattr(node, "lineno", 1) + self._before)
+
+    def _type(self, hint: Any, name: str) -> str:
+        inner, optional = without_none(hint)
+        if inner not in _SIMPLE:
+            raise DraftError(
+                self.place(self.tree),
+                f"{self.name}'s parameter {name} has no type of a schema",
+                "annotate it as Tensor, int, float, bool, str, torch.dtype or torch.device, or one of them | None",
+            )
+        return _SIMPLE[inner] + ("?" if optional else "")
+
+    def _results(self, hint: Any) -> tuple[str, ...]:
+        if hint is type(None):
+            return ()
+        parts = typing.get_args(hint) if typing.get_origin(hint) is tuple else (hint,)
+        if not all(part is torch.Tensor for part in parts):
+            raise DraftError(
+                self.place(self.tree),
+                "the result is not annotated as Tensor, a tuple of them, or None",
+                "write -> Tensor, -> tuple[Tensor, Tensor] or -> None",
+            )
+        return ("Tensor",) * len(parts)
+
+    def _result_names(self) -> tuple[str, ...]:
+        """The names of the last return's values; "" for a value that is not a variable."""
+        returns = [node for node in ast.walk(self.tree) if isinstance(node, ast.Return) and node.value is not None]
+        if not returns:
+            return ()
+        value = max(returns, key=lambda node: node.lineno).value
+        parts = value.elts if isinstance(value, ast.Tuple) else [value]
+        return tuple(part.id if isinstance(part, ast.Name) else "" for part in parts)
+
+    def _written(self) -> tuple[str, ...]:
+        """Arguments that are passed to output(), directly or as a view: ``output(rows(x))``."""
+        outputs = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call) and self._global(node.func) is trifold.prototype.output:
+                passed = node.args[0]
+                while (viewed := _viewed(passed)) is not None:
+                    passed = viewed
+                outputs |= {passed.id} if isinstance(passed, ast.Name) else set()
+        return tuple(name for name in self.parameters if name in outputs - assigned_names(self.tree.body))
+
+    def _global(self, node: ast.expr) -> Any:
+        return self.function.__globals__.get(node.id) if isinstance(node, ast.Name) else None
+
+    @property
+    def schema(self) -> str:
+        marks = {name: f"({chr(ord('a') + number)}!)" for number, name in enumerate(self.written)}
+        types = (f"{kind[:6]}{marks[n]}{kind[6:]}" if n in marks else kind for n, kind in self.parameters.items())
+        arguments = ", ".join(f"{kind} {name}" for kind, name in zip(types, self.parameters, strict=True))
+        returned = self.results[0] if len(self.results) == 1 else f"({', '.join(self.results)})"
+        return f"{self.name}({arguments}) -> {returned}"
+
+
+def _viewed(node: ast.expr) -> ast.expr | None:
+    """The expression of which this one is a view: x of rows(x), x[0], x.view(-1) and x.T."""
+    match node:
+        case ast.Subscript(value=inner) | ast.Call(func=ast.Attribute(value=inner)) | ast.Attribute(value=inner):
+            return inner
+        case ast.Call(args=[inner, *_]):
+            return inner
+    return None
