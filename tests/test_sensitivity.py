@@ -43,3 +43,9 @@ def test_one_number_in_all_cases_does_not() -> None:
 def test_small_cases_alone_do_not_show_a_launch_of_one_block() -> None:
     with pytest.raises(CheckFailed, match="no case of the values check has more than 1024 elements"):
         sensitivity(cell_of(TensorCase((4,), seed=1), TensorCase((1024,), seed=2)))
+
+
+def test_a_constant_of_another_dtype_may_leave_the_range_of_this_one() -> None:
+    huge = TensorCase((4,), torch.float64, fill="huge", seed=1)
+    remark = sensitivity(cell_of(huge, TensorCase((1025,), seed=2), TensorCase((1026,), seed=3)))
+    assert "are rejected within 3 cases" in remark

@@ -151,12 +151,12 @@ class _Stale:
 
     def __init__(self) -> None:
         self.last: dict[int, Tensor] = {}
-        self.first: dict[int, complex] = {}
+        self.first: dict[int, Tensor] = {}
 
     def remember(self, number: int, own: Tensor) -> None:
         self.last[number] = own
         if own.numel() > 0 and number not in self.first:
-            self.first[number] = own.flatten()[0].item()
+            self.first[number] = own.flatten()[0]
 
 
 def _impostors(
@@ -172,9 +172,9 @@ def _impostors(
             yield name, value
         else:  # its shape or dtype would show it
             rejected.add(f"{name}{place}")
-    first = own.flatten()[0].item() if own.numel() > 1 else stale.first.get(number)
-    if first is not None:
-        yield "a constant", torch.full_like(own, first)
+    first = own.flatten()[0] if own.numel() > 1 else stale.first.get(number)
+    if first is not None:  # perhaps of another dtype, whose numbers leave the range of this one
+        yield "a constant", first.to(own.dtype).expand_as(own)
     last = stale.last.get(number)
     if last is not None and last.shape == own.shape:
         yield "the last call's output", last.to(own.dtype)
