@@ -29,6 +29,7 @@ from trifold.verification.checks.differentiation import (
     in_dtype,
     in_dtype_of_spec,
 )
+from trifold.verification.checks.dtypes import is_in_spec
 from trifold.verification.comparison import Expected
 from trifold.verification.tolerance import allowed_error
 from trifold.workspace import OpFiles
@@ -50,6 +51,8 @@ def record(files: OpFiles) -> Json:
     spec = load_spec(files)
     cell = Cell(spec, load_port(files), "cpu", reference(files), Search(0), Limits(), lambda *case: None)
     recorded = _Recording(files, cell)
+    smooth = spec.smooth if cell.differentiable and is_in_spec(cell, torch.float64) else ()
+    usual = next((dtype for dtype in DTYPES if is_in_spec(cell, dtype)), None)
     results = list(recorded.results())
     if not results:
         raise GraduationError(
@@ -59,8 +62,8 @@ def record(files: OpFiles) -> Json:
     return {
         "random": spec.random,
         "surrogate": spec.surrogate,
-        "small": [recorded.call(call) for call in cell.small_calls()],
-        "smooth": [recorded.call(in_dtype(call, torch.float64)) for call in spec.smooth if cell.differentiable],
+        "small": [recorded.call(in_dtype(call, usual) if usual else call) for call in cell.small_calls()],
+        "smooth": [recorded.call(in_dtype(call, torch.float64)) for call in smooth],
         "results": results,
         "gradients": list(recorded.gradients()),
         "bad_calls": [recorded.bad_call(bad) for bad in spec.bad_calls],
@@ -158,7 +161,8 @@ class _Recording:
 
     def _all_calls(self) -> Iterator[Call]:
         spec = self.cell.spec
-        yield from (in_dtype_of_spec(self.cell, call, dtype) for dtype in DTYPES for call in spec.smooth)
+        dtypes = [dtype for dtype in DTYPES if is_in_spec(self.cell, dtype)]
+        yield from (in_dtype_of_spec(self.cell, call, dtype) for dtype in dtypes for call in spec.smooth)
         yield from (sample.call for sample in spec.samples)
         yield from spec.edges
         for number in range(8 * _CALLS):  # some have small arguments and large results

@@ -110,6 +110,7 @@ class Cell(CallSource):
         met: the places of comments that accepted a finding in the findings check; None: that check has not run.
         launching: see :func:`trifold.verification.checks.instances.launching_calls`; None: not computed yet.
         known: the reference's results for small calls, see :meth:`trifold.verification.comparison.Expected.of`.
+        taken: whether the op takes a floating dtype, see :func:`trifold.verification.checks.dtypes.takes`.
 
     Raises:
         SpecError: the spec names an argument that the reference does not have.
@@ -133,6 +134,7 @@ class Cell(CallSource):
     met: frozenset[str] | None = None
     launching: tuple[tuple[str, Call], ...] | None = None
     known: dict[str, Any] = field(default_factory=dict)
+    taken: dict[torch.dtype, bool] = field(default_factory=dict)
     _kept: dict[tuple[Limits, int], list[Call]] = field(default_factory=dict)
     _strategies: dict[Limits, SearchStrategy[tuple[int, Call]]] = field(default_factory=dict)
     _results_are_known: bool = False

@@ -28,20 +28,6 @@ def call_of(data: dict[str, Any]) -> Call:
     return Call(tuple(map(_case, data["args"])), kwargs, data["seed"])
 
 
-def in_dtype(data: dict[str, Any], dtype: torch.dtype) -> dict[str, Any]:
-    """A recorded call with its floating tensors in ``dtype``."""
-    name = str(dtype).removeprefix("torch.")
-
-    def changed(value: Any) -> Any:
-        if isinstance(value, list):
-            return [changed(one) for one in value]
-        floating = isinstance(value, dict) and value.get("dtype", "").startswith(("float", "bfloat"))
-        return {**value, "dtype": name} if floating else value
-
-    kwargs = {keyword: changed(value) for keyword, value in data["kwargs"].items()}
-    return {**data, "args": changed(data["args"]), "kwargs": kwargs}
-
-
 def bad_arguments(data: dict[str, Any], device: str) -> Arguments:
     """The arguments of a call that must raise."""
 

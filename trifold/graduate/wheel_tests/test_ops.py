@@ -95,7 +95,7 @@ class Ops(unittest.TestCase):
 
     @each_cell
     def test_opcheck(self, op: str, device: str, cases: dict[str, Any]) -> None:
-        call = calls.in_dtype(cases["small"][-1], torch.float32)
+        call = cases["small"][-1]
         recorder = Recorder(package.module().package.namespace)
         operators = package.module().package.operators(op)
         with recorder:
@@ -114,7 +114,7 @@ class Ops(unittest.TestCase):
         torch._dynamo.reset()
         # aot_eager traces forward and backward as torch.compile's own backend does, and needs no compiler.
         compiled = torch.compile(package.function(op), fullgraph=True, backend="aot_eager")
-        call = calls.in_dtype(cases["small"][-1], torch.float32)
+        call = cases["small"][-1]
         eager, traced = (_values_and_gradients(f, call, device) for f in (package.function(op), compiled))
         for one, other in zip(eager, traced, strict=True):
             self.assertEqual((one.shape, one.dtype), (other.shape, other.dtype))

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from trifold.isolation.tensors import mapped, numbered
-from trifold.spec import DTYPES, Call, Limits
+from trifold.spec import Call, Limits
 from trifold.spec.call import Path
 from trifold.spec.case import AnyCase, Layout
 from trifold.verification.calls import FORMS, FORMS_LIMITS, FORMS_SALT, exchanged
@@ -30,6 +30,7 @@ from trifold.verification.checks.differentiation import (
     same_gradients,
     unit_upstream_gradient,
 )
+from trifold.verification.checks.dtypes import taken
 from trifold.verification.checks.instances import launching_calls
 from trifold.verification.checks.surroundings import (
     follows_parameters,
@@ -45,7 +46,6 @@ from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
 from trifold.verification.tolerance import same_bits, share_memory
 
-_OTHER_DTYPES = tuple(dtype for dtype in DTYPES if dtype != torch.float32)
 _DTYPE_NAMES = frozenset(name for name, value in vars(torch).items() if isinstance(value, torch.dtype))
 _ON_CPU = 2048  # elements, at most, in calls that are repeated on the CPU: more than a block has threads
 _LARGE_SALT = 11_000
@@ -194,10 +194,10 @@ def repeatable(cell: Cell) -> None:
             _require_kept(cell, kept)
             kept.clear()
     _require_kept(cell, kept)
-    small, further = cell.small_calls(), _further_calls(cell)
+    small, further, dtypes = cell.small_calls(), _further_calls(cell), taken(cell)
     in_other_dtypes: list[Call] = []
     for number, call in enumerate(small):
-        for dtype in (torch.float32, _OTHER_DTYPES[number % len(_OTHER_DTYPES)]):
+        for dtype in (*dtypes[:1], *_each_in_turn(dtypes[1:], number)):
             other = in_dtype_of_spec(cell, call, dtype)
             cell.run_case(lambda call: same_elsewhere(cell, call), other, "other surroundings")
             cell.run_case(lambda call: keeps_no_argument(cell, call), other, "what is kept")
@@ -217,7 +217,7 @@ def repeatable(cell: Cell) -> None:
         if cell.differentiable:
             cell.run_case(lambda call: _keeps_what_is_saved(cell, call), call, "another call before backward")
             cell.run_case(lambda call: _notices_changes(cell, call), call, "arguments that change before backward")
-            for dtype in DTYPES:
+            for dtype in dtypes:
                 again = in_dtype_of_spec(cell, call, dtype)
                 cell.run_case(lambda call: _same_backward_again(cell, call), again, "backward twice")
     followed = list(small)
@@ -239,6 +239,11 @@ def repeatable(cell: Cell) -> None:
     if not cell.cases:
         raise CheckFailed("the spec has no sample; add one: Spec(samples=...)")
     _leaves_settings(cell)
+
+
+def _each_in_turn(dtypes: Sequence[torch.dtype], number: int) -> Sequence[torch.dtype]:
+    """One of them, or none if there is none."""
+    return dtypes[number % len(dtypes) :][:1] if dtypes else ()
 
 
 def _leaves_settings(cell: Cell) -> None:

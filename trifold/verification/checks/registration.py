@@ -21,10 +21,10 @@ from trifold.verification.checks.differentiation import (
     Differentiated,
     RightGradients,
     differentiate,
-    in_dtype,
     require_gradients,
     unit_upstream_gradient,
 )
+from trifold.verification.checks.dtypes import in_usual_dtype
 from trifold.verification.comparison import Expected
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.results import as_tuple
@@ -51,7 +51,7 @@ def opcheck(cell: Cell) -> None:
     unreached = set(cell.implementation.operators)
     cases = 0
     for call in reversed(cell.small_calls()):
-        checked = _checked_operators(cell, in_dtype(call, torch.float32))
+        checked = _checked_operators(cell, in_usual_dtype(cell, call))
         unreached -= {name.split("::")[1].split(".")[0] for name in checked}
         cases += len(checked)
         if not unreached:
@@ -126,8 +126,8 @@ def _fake_function(cell: Cell) -> None:
 
 
 def _small_call(cell: Cell) -> Call:
-    """The call in float32, if its tensors are floating."""
-    return in_dtype(cell.small_calls()[-1], torch.float32)
+    """The call in float32, if its tensors are floating and the op takes it."""
+    return in_usual_dtype(cell, cell.small_calls()[-1])
 
 
 def compiles(cell: Cell) -> str | None:
@@ -169,7 +169,7 @@ def _of_another_shape(cell: Cell, first: Call) -> Call:
 
     drawn = cell.drawn_calls(Limits(elements=256), _SHAPES, salt=4000)
     others = [
-        in_dtype(call, torch.float32)
+        in_usual_dtype(cell, call)
         for call in (*cell.small_calls(), *drawn)
         if shapes(call) != shapes(first) and is_ordinary(call)
     ]

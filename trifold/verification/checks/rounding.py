@@ -26,6 +26,7 @@ from trifold.verification.checks.differentiation import (
     in_dtype_of_spec,
     stated_gradient_errors,
 )
+from trifold.verification.checks.dtypes import takes
 from trifold.verification.comparison import scales
 from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 from trifold.verification.results import as_tuple
@@ -51,11 +52,13 @@ def rounding(cell: Cell) -> str:
     if not spec.rounded_once and not spec.gradients_rounded_once:
         raise NotRun(Absence.NOT_CLAIMED)
     counted = []
-    for dtype in _HALF_TYPES:
+    for dtype in [dtype for dtype in _HALF_TYPES if takes(cell, dtype)]:
         if spec.rounded_once:
             counted.append(_check(cell, dtype, _results, "result"))
         if spec.gradients_rounded_once:
             counted.append(_check(cell, dtype, _gradients, "gradient"))
+    if not counted:
+        raise CheckFailed("the spec claims that half types are rounded once, and the op refuses both")
     return f"rounded once: {min(counted):,} results and more of each kind"
 
 

@@ -1,0 +1,57 @@
+"""Ops that take one floating dtype, or only half types: rows that compute in another one are not run, all others are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.wrong import few_dtypes
+from tests.wrong.entry import Edit, edited_copy, edits
+from trifold.spec import Call, TensorCase
+from trifold.verification.outcomes import Absence
+from trifold.verification.report import Report
+from trifold.verification.verify import verify
+
+pytestmark = pytest.mark.usefixtures("quick_builds")
+
+_NO_CLAIM = '\nspec = dataclasses.replace(spec, rounded_once="", gradients_rounded_once="", rounding_error=None)\n'
+_OTHER_GRADIENT: tuple[Edit, ...] = edits("header", ("(C(1) - y) * y", "(C(1.02) - y) * y"))
+
+
+def verified(tmp_path: Path, dtypes: tuple[torch.dtype, ...], *changes: Edit) -> Report:
+    """The port of sigmoid for these dtypes alone."""
+    scalars = ", ".join(few_dtypes.SCALARS[dtype][1] for dtype in dtypes)
+    dispatch = Edit("binding", "trifold::dispatch_floating(", f"trifold::dispatch_dtypes<{scalars}>(", count=2)
+    include = Edit("binding", "<trifold/binding.h>", "<trifold/launch_functions.h>")
+    workspace = edited_copy("sigmoid", (*changes, dispatch, include), tmp_path)
+    calls = [Call((TensorCase((2049,), dtype, seed=3),)) for dtype in dtypes]
+    with workspace.op("sigmoid").spec.open("a", encoding="utf-8") as spec:
+        spec.write(few_dtypes.only(calls))
+        if torch.float16 not in dtypes:  # the claim is of half types
+            spec.write(_NO_CLAIM)
+    return verify("sigmoid", workspace=workspace, devices=["cpu"], implementations=["port"], examples=20)
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "absent"),
+    [
+        ((torch.float32,), {"gradcheck": "float64"}),
+        ((torch.float16, torch.bfloat16), {"gradcheck": "float64", "gradcheck32": "float32"}),
+    ],
+    ids=["float32", "half types"],
+)
+def test_an_op_of_few_dtypes_is_verified(
+    dtypes: tuple[torch.dtype, ...], absent: dict[str, str], tmp_path: Path
+) -> None:
+    (op,) = verified(tmp_path, dtypes).ops
+    failed = {row.check: [each.message for each in row.failures] for row in op.rows if row.outcome == "failed"}
+    assert failed == {}
+    reasons = {row.check: row.reason for row in op.rows if row.reason.startswith(Absence.OTHER_DTYPE)}
+    assert reasons == {check: f"{Absence.OTHER_DTYPE}: {dtype}" for check, dtype in absent.items()}
+
+
+def test_its_wrong_gradient_is_found_in_the_dtype_that_it_takes(tmp_path: Path) -> None:
+    (op,) = verified(tmp_path, (torch.float32,), *_OTHER_GRADIENT).ops
+    assert {"gradients", "gradcheck32"} <= {row.check for row in op.rows if row.outcome == "failed"}

@@ -1,0 +1,53 @@
+"""The floating dtypes that an op takes: many a kernel is written for one.
+
+A row that computes in another one, such as gradcheck in float64, is not run if the op refuses it.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from trifold.findings import KernelFault
+from trifold.spec import DTYPES, Call
+from trifold.verification.calls import FORMS, FORMS_LIMITS, FORMS_SALT, CallSource
+from trifold.verification.cell import Cell
+from trifold.verification.checks.differentiation import in_dtype, in_dtype_of_spec
+
+
+def takes(cell: Cell, dtype: torch.dtype) -> bool:
+    """Whether some call of the spec is in ``dtype``, or the op accepts a small one that is changed to it."""
+    if dtype not in cell.taken:
+        cell.taken[dtype] = _takes(cell, dtype)
+    return cell.taken[dtype]
+
+
+def _takes(cell: Cell, dtype: torch.dtype) -> bool:
+    own = cell.small_calls()[-1]
+    call = in_dtype_of_spec(cell, own, dtype)
+    if call == own or is_in_spec(cell, dtype):
+        return True
+    cell.begin(call, f"a call in {str(dtype).removeprefix('torch.')}, which the op may refuse")
+    try:
+        cell.invoke(call)
+    except KernelFault:
+        return True
+    except (RuntimeError, TypeError, ValueError):
+        return False
+    return True
+
+
+def is_in_spec(cell: CallSource, dtype: torch.dtype) -> bool:
+    """Whether some call of the spec is in ``dtype``."""
+    drawn = cell.drawn_calls(FORMS_LIMITS, FORMS, salt=FORMS_SALT)
+    return any(call.dtype == dtype for call in (*(call for _, call in cell.fixed_calls()), *drawn))
+
+
+def taken(cell: Cell) -> list[torch.dtype]:
+    """Float32 first, if the op takes it, then the others that it takes, the most exact first."""
+    return [dtype for dtype in sorted(DTYPES, key=lambda dtype: dtype != torch.float32) if takes(cell, dtype)]
+
+
+def in_usual_dtype(cell: Cell, call: Call) -> Call:
+    """The call with its floating tensors in float32, or another dtype if the op refuses that."""
+    dtypes = taken(cell)
+    return in_dtype(call, dtypes[0]) if dtypes else call
