@@ -1,4 +1,4 @@
-"""Ops that take one floating dtype, or only half types: rows that compute in another one are not run, all others are."""
+"""Ops that take one floating dtype, or only half types: rows that compute in another are not run, all others are."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from numba import cuda
@@ -10,7 +12,7 @@ from trifold.prototype import launch, output
 
 
 @cuda.jit
-def gather_kernel(x, index, out):
+def gather_kernel(x: Any, index: Any, out: Any) -> None:
     i = cuda.grid(1)
     if i < out.size:
         out[i] = x[index[i]]
