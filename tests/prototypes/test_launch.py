@@ -11,7 +11,7 @@ from numba import cuda
 from trifold.prototype import launch, output
 
 
-@cuda.jit
+@cuda.jit  # type: ignore[untyped-decorator]
 def gather_kernel(x: Any, index: Any, out: Any) -> None:
     i = cuda.grid(1)
     if i < out.size:

@@ -13,11 +13,10 @@ from trifold.spec.case import TensorCase
 from trifold.spec.spec import BadCall, Property, large
 
 
-def elementwise_smooth(count: int) -> tuple[Call, ...]:
-    """Small float64 calls: 0-d, a row, and a matrix."""
+def elementwise_smooth(count: int, dtype: torch.dtype = torch.float64) -> tuple[Call, ...]:
+    """Small calls in ``dtype``: 0-d, a row, and a matrix."""
     return tuple(
-        Call(tuple(TensorCase(shape, torch.float64, seed=10 + seed) for seed in range(count)))
-        for shape in ((), (3,), (2, 2))
+        Call(tuple(TensorCase(shape, dtype, seed=10 + seed) for seed in range(count))) for shape in ((), (3,), (2, 2))
     )
 
 

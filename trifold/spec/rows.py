@@ -89,17 +89,17 @@ def row_tensors(
 
 
 def rows_alike(
-    count: int, limits: Limits, *, fills: Sequence[Fill] = ROW_FILLS
+    count: int, limits: Limits, *, fills: Sequence[Fill] = ROW_FILLS, dtypes: Sequence[torch.dtype] = DTYPES
 ) -> st.SearchStrategy[tuple[TensorCase, ...]]:
     """``count`` tensors of one shape and dtype, each with its own layout and values."""
-    return tensors_alike(count, row_shapes(limits), layouts=ROW_LAYOUTS, fills=fills)
+    return tensors_alike(count, row_shapes(limits), dtypes=dtypes, layouts=ROW_LAYOUTS, fills=fills)
 
 
-def row_calls(count: int) -> Strategy:
-    """Calls with ``count`` tensors of one shape and dtype."""
+def row_calls(count: int, *, dtypes: Sequence[torch.dtype] = DTYPES) -> Strategy:
+    """Calls with ``count`` tensors of one shape and dtype, one of ``dtypes``."""
 
     def calls(limits: Limits) -> st.SearchStrategy[Call]:
-        return calls_of(rows_alike(count, limits))
+        return calls_of(rows_alike(count, limits, dtypes=dtypes))
 
     return calls
 
@@ -177,10 +177,10 @@ def row_nan(eager: Callable[..., Tensor], *, call: Callable[..., Tensor] = _plai
     return Property("nan", check, "a row's last column is in a team's remainder", implementations=("port",))
 
 
-def row_smooth(count: int) -> tuple[Call, ...]:
-    """Small float64 calls: a row, a matrix, and three dimensions. (The last one is also compiled, and is grown.)"""
+def row_smooth(count: int, dtype: torch.dtype = torch.float64) -> tuple[Call, ...]:
+    """Small calls in ``dtype``: a row, a matrix, and three dimensions. (The last one is also compiled and grown.)"""
     return tuple(
-        Call(tuple(TensorCase(shape, torch.float64, seed=10 + seed) for seed in range(count)))
+        Call(tuple(TensorCase(shape, dtype, seed=10 + seed) for seed in range(count)))
         for shape in ((3,), (1, 1, 2), (2, 4))
     )
 

@@ -167,18 +167,21 @@ def tensors_alike(
     count: int,
     shape: st.SearchStrategy[tuple[int, ...]],
     *,
+    dtypes: Sequence[torch.dtype] = DTYPES,
     layouts: Sequence[Layout] = LAYOUTS,
     fills: Sequence[Fill] = FILLS,
 ) -> tuple[TensorCase, ...]:
     """``count`` tensors of one shape and dtype, each with its own layout and values."""
-    first = draw(tensors(shape, layouts=layouts, fills=fills))
+    first = draw(tensors(shape, dtypes=dtypes, layouts=layouts, fills=fills))
     same = tensors(first.shape, dtypes=[first.dtype], layouts=layouts, fills=fills)
     return (first, *(draw(same) for _ in range(count - 1)))
 
 
-def alike(count: int, limits: Limits, *, max_dims: int = MOST_DIMS) -> st.SearchStrategy[tuple[TensorCase, ...]]:
+def alike(
+    count: int, limits: Limits, *, max_dims: int = MOST_DIMS, dtypes: Sequence[torch.dtype] = DTYPES
+) -> st.SearchStrategy[tuple[TensorCase, ...]]:
     """``count`` tensors of one shape and dtype; the shape is drawn from :func:`shapes`."""
-    return tensors_alike(count, shapes(limits, max_dims=max_dims))
+    return tensors_alike(count, shapes(limits, max_dims=max_dims), dtypes=dtypes)
 
 
 @st.composite
@@ -203,11 +206,11 @@ def aliases(position: int) -> st.SearchStrategy[AliasCase]:
     )
 
 
-def elementwise(count: int) -> Strategy:
-    """Calls with ``count`` tensors of one shape and dtype."""
+def elementwise(count: int, *, dtypes: Sequence[torch.dtype] = DTYPES) -> Strategy:
+    """Calls with ``count`` tensors of one shape and dtype, one of ``dtypes``."""
 
     def calls(limits: Limits) -> st.SearchStrategy[Call]:
-        return calls_of(alike(count, limits))
+        return calls_of(alike(count, limits, dtypes=dtypes))
 
     return calls
 
