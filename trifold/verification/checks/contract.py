@@ -130,7 +130,8 @@ def _refuses_gradients(cell: Cell) -> None:
             outputs = [result.sum() for result in results if result.requires_grad]
             if not outputs or not inputs:
                 continue
-            torch.autograd.grad(outputs, inputs, allow_unused=True)
+            ones = [torch.ones_like(output) for output in outputs]
+            torch.autograd.grad(outputs, inputs, ones, allow_unused=True)
         except RuntimeError as error:
             if "no gradient" not in str(error):
                 raise CheckFailed(
@@ -155,7 +156,8 @@ def _refuses_other_gradients(cell: Cell) -> None:
         try:
             results = as_tuple(cell.implementation.function(*arguments[0], **arguments[1]))
             outputs = [result.sum() for result in results if result.requires_grad]
-            grads = torch.autograd.grad(outputs, inputs, allow_unused=True) if outputs else (None,)
+            ones = [torch.ones_like(output) for output in outputs]
+            grads = torch.autograd.grad(outputs, inputs, ones, allow_unused=True) if outputs else (None,)
         except (RuntimeError, TypeError, ValueError) as error:
             if name.partition("[")[0] not in str(error):
                 raise CheckFailed(

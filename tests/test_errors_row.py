@@ -1,0 +1,59 @@
+"""The row `errors`: how an op without gradient refuses one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.drawn_specs import HereProcess
+from trifold.spec import BadCall, Call, Limits, Spec, TensorCase
+from trifold.verification.calls import Search
+from trifold.verification.cell import Cell, Remote
+from trifold.verification.checks.contract import errors
+from trifold.verification.outcomes import CheckFailed
+from trifold.workspace import OpFiles
+
+DTYPES = [torch.float32, torch.complex64]
+
+
+class Doubled(torch.autograd.Function):
+    """An operator whose backward raises, as one without op.autograd does."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError("doubled has no gradient: ports/doubled.py states none")
+
+
+def judge(dtype: torch.dtype, function: Any) -> None:
+    call = Call((TensorCase((3,), dtype, seed=1),))
+
+    def checked(x: Tensor) -> Any:
+        if x.dtype != dtype:
+            raise TypeError(f"doubled: x must be {dtype}")
+        return function(x)
+
+    bad = BadCall("integers", lambda device: ([torch.ones(3, dtype=torch.int64)], {}), ("x",))
+    process: Any = HereProcess(checked)
+    remote = Remote("port", OpFiles("doubled", *(Path("doubled.py"),) * 5), process, ("doubled",), differentiable=False)
+    spec = Spec(calls=lambda limits: st.just(call), bad_calls=[bad])
+    errors(Cell(spec, remote, "cpu", lambda x: 2 * x, Search(1), Limits(100), lambda sample: None))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_an_op_whose_backward_says_that_there_is_none_passes(dtype: torch.dtype) -> None:
+    judge(dtype, Doubled.apply)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_one_that_has_a_gradient_unlike_its_spec_does_not(dtype: torch.dtype) -> None:
+    with pytest.raises(CheckFailed, match="it has a gradient, unlike its spec"):
+        judge(dtype, lambda x: 2 * x)
