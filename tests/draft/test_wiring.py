@@ -288,3 +288,24 @@ def f_backward(grad: Tensor, name: Tensor) -> Tensor:
     )
     assert 'for name_, value_ in (("name", name),):' in drafted.text
     assert 'raise RuntimeError(f"f: {name_} has no gradient here; pass {name_}.detach()")' in drafted.text
+
+
+@pytest.mark.parametrize(
+    ("results", "returned", "picked"),
+    [("Tensor", "Tensor", "[0]"), ("tuple[Tensor, Tensor]", "tuple[Tensor, Tensor]", "[:2]")],
+)
+def test_without_a_gradient_the_public_function_returns_the_results_of_the_reference(
+    results: str, returned: str, picked: str, tmp_path: Path
+) -> None:
+    drafted = of_text(
+        f"""
+def reference(x: Tensor) -> {results}:
+    return x
+
+def f(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    y, mean, rstd = row_output(x), row_output(x), row_output(x)
+    return y, mean, rstd
+""",
+        tmp_path,
+    )
+    assert f"    result: {returned} = op.f(x){picked}\n    return result" in drafted.text

@@ -72,7 +72,7 @@ def draft_port(module: ModuleType, op: str) -> DraftedPort:
         *names.copied,
         f"def register(op: Operators) -> None:\n{textwrap.indent(chr(10).join(lines), '    ')}",
         *(gradient.functions if isinstance(gradient, _Gradient) else ()),
-        _called(module, forward, without),
+        _called(module, forward, without, picks=not isinstance(gradient, _Gradient)),
         "\n".join(["op = wire(__name__, register)", *([f"{own} = op"] if own != "op" else [])]),
     ]
     text = parts[0] + "\n\n" + "\n\n\n".join(part.strip("\n") for part in parts[1:]) + "\n"
@@ -211,10 +211,11 @@ def _parameters_of_reference(module: ModuleType, forward: LaunchFunction) -> lis
     return list(forward.parameters if reference is None else inspect.signature(reference).parameters)
 
 
-def _called(module: ModuleType, forward: LaunchFunction, without: Sequence[str]) -> str:
+def _called(module: ModuleType, forward: LaunchFunction, without: Sequence[str], *, picks: bool) -> str:
     """The op's public function, with the reference's parameters if they are the operator's.
 
-    It refuses a gradient of the arguments ``without`` one, which would otherwise be taken for 0.
+    It refuses a gradient of the arguments ``without`` one, which would otherwise be taken for 0. It ``picks`` the
+    reference's results from the operator's, unless the gradient is stated, which tells which are for backward.
     """
     reference = getattr(module, "reference", None)
     source = forward.tree.args
@@ -225,6 +226,8 @@ def _called(module: ModuleType, forward: LaunchFunction, without: Sequence[str])
     doc = textwrap.indent(f'"""{text}{chr(10) if chr(10) in text else ""}"""', "    ")
     call = f"{_operators(forward)}.{forward.name}({', '.join(forward.parameters)})"
     count = len(_returned(module, forward))
+    if picks and 0 < count < len(forward.results):
+        call += "[0]" if count == 1 else f"[:{count}]"
     kind = "None" if not count else "Tensor" if count == 1 else f"tuple[{', '.join(['Tensor'] * count)}]"
     body = f"    {call}" if not count else f"    result: {kind} = {call}\n    return result"
     if without:
