@@ -34,6 +34,7 @@ from trifold.spec import (
     elementwise_bad_calls,
     elementwise_edges,
     elementwise_smooth,
+    row_edges,
     shapes,
     sizes,
     tensors,
@@ -261,3 +262,9 @@ def test_a_factor_that_leaves_no_number_is_refused_with_those_that_do() -> None:
     with pytest.raises(ValueError, match=r"limits.over\(60\): .*largest_factor, which is 50 here"):
         Limits(50, fewest=1).over(60)
     assert Limits(50, fewest=1).over(50) == Limits(1, 1)
+
+
+@pytest.mark.parametrize("calls", [elementwise_edges(2, dtypes=[torch.float16]), row_edges(2, dtypes=[torch.float16])])
+def test_edges_are_of_the_dtypes_that_are_asked_for(calls: tuple[Call, ...]) -> None:
+    assert len(calls) > 10
+    assert {case.dtype for call in calls for _, case in call.floating()} == {torch.float16}

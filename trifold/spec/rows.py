@@ -108,8 +108,10 @@ def row_calls(count: int, *, dtypes: Sequence[torch.dtype] = DTYPES) -> Strategy
 LONG_ROWS = (40_000, 20_001)
 
 
-def row_edges(count: int, *, columns: Sequence[int] = (1, 33, 256, 1024, 1025)) -> tuple[Call, ...]:
-    """Calls with ``count`` tensors that reach each kernel of each dtype.
+def row_edges(
+    count: int, *, columns: Sequence[int] = (1, 33, 256, 1024, 1025), dtypes: Sequence[torch.dtype] = DTYPES
+) -> tuple[Call, ...]:
+    """Calls with ``count`` tensors that reach each kernel of each of the ``dtypes``.
 
     Args:
         count: the number of tensors, all of one shape, dtype and layout.
@@ -139,6 +141,7 @@ def row_edges(count: int, *, columns: Sequence[int] = (1, 33, 256, 1024, 1025)) 
     return tuple(
         Call((first, *(replace(first, fill="normal", seed=seed) for seed in range(1, count))))
         for first in (*ordinary, *row_specials())
+        if first.dtype in dtypes
     )
 
 

@@ -226,9 +226,9 @@ def _orders(count: int) -> Iterator[tuple[TensorCase, ...]]:
         yield (place, *[replace(place, layout="contiguous", dim=0)] * (count - 1))
 
 
-def elementwise_edges(count: int) -> tuple[Call, ...]:
-    """Calls that launch the plain and the vector kernel of each dtype: the latter with head, tail and neither; and
-    calls with many elements in which all, some and none of the pointers are aligned to 16 bytes."""
+def elementwise_edges(count: int, *, dtypes: Sequence[torch.dtype] = DTYPES) -> tuple[Call, ...]:
+    """Calls that launch the plain and the vector kernel of each of the ``dtypes``: the latter with head, tail and
+    neither; and calls with many elements in which all, some and none of the pointers are aligned to 16 bytes."""
     cases: list[tuple[TensorCase | AliasCase, ...]] = []
     for dtype in DTYPES:
         vector = 16 // dtype.itemsize
@@ -263,4 +263,4 @@ def elementwise_edges(count: int) -> tuple[Call, ...]:
             # Both start at one address: an op that compares addresses alone takes them for one tensor.
             cases.append((mixed[0], AliasCase(0, turned=True), *(replace(mixed[0], seed=s) for s in range(2, count))))
     cases += [tuple(replace(case, seed=seed) for seed, case in enumerate(places)) for places in _orders(count)]
-    return tuple(Call(case) for case in dict.fromkeys(cases))
+    return tuple(call for call in map(Call, dict.fromkeys(cases)) if call.dtype in dtypes)
