@@ -281,6 +281,10 @@ def test_a_good_op_beside_them_passes(raising: Report) -> None:
             "add.py:3 raises TypeError: dtype is 'f",
         ),
         ("from trifold.spec import *\n\nIndexCase((2,), 3, dtype=int)\n", "add.py:3 raises TypeError: dtype is <class"),
+        (
+            "from trifold.spec import *\n\nResult(free=True)\n",
+            r"add.py:3 raises TypeError: .* argument 'free'\n  its arguments are .*\btie\b",
+        ),
     ],
 )
 def test_a_file_that_is_no_spec(text: str, says: str, tmp_path: Path) -> None:
