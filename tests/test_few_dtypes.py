@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from hypothesis import strategies as st
+from torch import Tensor
 
+from tests.drawn_specs import HereProcess
 from tests.wrong import few_dtypes
 from tests.wrong.entry import Edit, edited_copy, edits
-from trifold.spec import Call, TensorCase
+from trifold.spec import Call, Limits, Spec, TensorCase
+from trifold.verification.calls import Search
+from trifold.verification.cell import Cell, Remote
+from trifold.verification.checks.dtypes import in_usual_dtype, taken
 from trifold.verification.outcomes import Absence
 from trifold.verification.report import Report
 from trifold.verification.verify import verify
+from trifold.workspace import OpFiles
 
 pytestmark = pytest.mark.usefixtures("quick_builds")
 
@@ -55,3 +63,20 @@ def test_an_op_of_few_dtypes_is_verified(
 def test_its_wrong_gradient_is_found_in_the_dtype_that_it_takes(tmp_path: Path) -> None:
     (op,) = verified(tmp_path, (torch.float32,), *_OTHER_GRADIENT).ops
     assert {"gradients", "gradcheck32"} <= {row.check for row in op.rows if row.outcome == "failed"}
+
+
+def test_parameters_in_float32_beside_half_types_stay_so() -> None:
+    halves = (torch.float16, torch.bfloat16)
+    calls = [Call((TensorCase((3, 4), dtype), TensorCase((4,), torch.float32))) for dtype in halves]
+
+    def scaled(x: Tensor, weight: Tensor) -> Tensor:
+        if x.dtype not in halves or weight.dtype != torch.float32:
+            raise RuntimeError("scaled: x must be of a half type, and weight float32")
+        return (x.float() * weight).to(x.dtype)
+
+    process: Any = HereProcess(scaled)
+    remote = Remote("port", OpFiles("scaled", *(Path("scaled.py"),) * 5), process, ("scaled",), differentiable=True)
+    spec = Spec(calls=lambda limits: st.sampled_from(calls), smooth=calls[1:])
+    cell = Cell(spec, remote, "cpu", scaled, Search(1), Limits(100), lambda sample: None)
+    assert taken(cell) == list(halves)
+    assert in_usual_dtype(cell, calls[1]) == calls[0]

@@ -62,7 +62,7 @@ def record(files: OpFiles) -> Json:
     return {
         "random": spec.random,
         "surrogate": spec.surrogate,
-        "small": [recorded.call(in_dtype(call, usual) if usual else call) for call in cell.small_calls()],
+        "small": [recorded.call(in_dtype_of_spec(cell, call, usual) if usual else call) for call in cell.small_calls()],
         "smooth": [recorded.call(in_dtype(call, torch.float64)) for call in smooth],
         "results": results,
         "gradients": list(recorded.gradients()),

@@ -11,7 +11,7 @@ from trifold.findings import KernelFault
 from trifold.spec import DTYPES, Call
 from trifold.verification.calls import FORMS, FORMS_LIMITS, FORMS_SALT, CallSource
 from trifold.verification.cell import Cell
-from trifold.verification.checks.differentiation import in_dtype, in_dtype_of_spec
+from trifold.verification.checks.differentiation import in_dtype_of_spec
 
 
 def takes(cell: Cell, dtype: torch.dtype) -> bool:
@@ -50,4 +50,4 @@ def taken(cell: Cell) -> list[torch.dtype]:
 def in_usual_dtype(cell: Cell, call: Call) -> Call:
     """The call with its floating tensors in float32, or another dtype if the op refuses that."""
     dtypes = taken(cell)
-    return in_dtype(call, dtypes[0]) if dtypes else call
+    return in_dtype_of_spec(cell, call, dtypes[0]) if dtypes else call

@@ -160,7 +160,7 @@ def gradgradcheck(cell: Cell) -> str | None:
     if refusals:
         return f"second derivatives are refused: {'; '.join(sorted(refusals))}"
     if narrow:
-        _with_constants(cell, in_dtype(smooth[-1], narrow[0]))
+        _with_constants(cell, in_dtype_of_spec(cell, smooth[-1], narrow[0]))
     if not in_float64:
         return "float64 is refused: second derivatives are compared with the reference's, third ones are not"
     _of_drawn(cell)
