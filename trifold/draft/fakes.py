@@ -57,23 +57,19 @@ class Fakes:
             fake = f"lambda {', '.join(launch.parameters)}: {ast.unparse(expression)}"
             if len(fake) <= WIDTH:
                 return fake
-        name = f"_{launch.name}_fake"
+        name = _name_of_fake(launch.name)
         self._provide(launch, read_names(body) - assigned_names(body) - set(launch.parameters))
         if name not in self._known:
             self._known.add(name)
             self.copied.append(function_like(name, launch.tree, body))
         return name
 
-    @property
-    def _fake_of_op(self) -> str:
-        """The name for a copy of the op's launch function, whose own name is the public function's in a port."""
-        return f"_{self._op}_fake"
-
     def _renamed(self, statement: ast.stmt) -> ast.stmt:
-        """The statement with :attr:`_fake_of_op` in place of the op's launch function."""
+        """The statement with the name of the fake in place of the op's launch function: in a port, the op's name is the
+        public function's."""
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and node.id == self._op:
-                node.id = self._fake_of_op
+                node.id = _name_of_fake(self._op)
         return statement
 
     @staticmethod
@@ -109,7 +105,7 @@ class Fakes:
                 self._provide_one(launch, name)
 
     def _provide_one(self, launch: LaunchFunction, name: str) -> None:
-        value = vars(self._module).get(self._op if name == self._fake_of_op else name)
+        value = vars(self._module).get(self._op if name == _name_of_fake(self._op) else name)
         own = getattr(value, "__module__", "")
         if isinstance(value, ModuleType):
             self._modules.add(value.__name__ if value.__name__ == name else f"{value.__name__} as {name}")
@@ -151,6 +147,10 @@ class Fakes:
         for module, names in sorted(self._from.items()):
             groups[module.startswith("trifold")].append(f"from {module} import {', '.join(sorted(names))}")
         return "\n\n".join("\n".join(each) for each in ([*modules, *groups[0]], groups[1]) if each)
+
+
+def _name_of_fake(function: str) -> str:
+    return f"_{function}_fake"
 
 
 def function_like(name: str, like: ast.FunctionDef, body: list[ast.stmt]) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from trifold.errors import GraduationError
 from trifold.implementation import load_port, reference
-from trifold.spec import DTYPES, Call, Limits
+from trifold.spec import Call, Limits
 from trifold.spec.case import AliasCase, AnyCase
 from trifold.spec.load import load_spec
 from trifold.spec.spec import BadCall
@@ -29,7 +29,7 @@ from trifold.verification.checks.differentiation import (
     in_dtype,
     in_dtype_of_spec,
 )
-from trifold.verification.checks.dtypes import is_in_spec
+from trifold.verification.checks.dtypes import dtypes_of_spec
 from trifold.verification.comparison import Expected
 from trifold.verification.tolerance import allowed_error
 from trifold.workspace import OpFiles
@@ -51,8 +51,8 @@ def record(files: OpFiles) -> Json:
     spec = load_spec(files)
     cell = Cell(spec, load_port(files), "cpu", reference(files), Search(0), Limits(), lambda *case: None)
     recorded = _Recording(files, cell)
-    smooth = spec.smooth if cell.differentiable and is_in_spec(cell, torch.float64) else ()
-    usual = next((dtype for dtype in DTYPES if is_in_spec(cell, dtype)), None)
+    dtypes = dtypes_of_spec(cell)
+    smooth = spec.smooth if cell.differentiable and torch.float64 in dtypes else ()
     results = list(recorded.results())
     if not results:
         raise GraduationError(
@@ -62,7 +62,9 @@ def record(files: OpFiles) -> Json:
     return {
         "random": spec.random,
         "surrogate": spec.surrogate,
-        "small": [recorded.call(in_dtype_of_spec(cell, call, usual) if usual else call) for call in cell.small_calls()],
+        "small": [
+            recorded.call(in_dtype_of_spec(cell, call, dtypes[0]) if dtypes else call) for call in cell.small_calls()
+        ],
         "smooth": [recorded.call(in_dtype(call, torch.float64)) for call in smooth],
         "results": results,
         "gradients": list(recorded.gradients()),
@@ -161,7 +163,7 @@ class _Recording:
 
     def _all_calls(self) -> Iterator[Call]:
         spec = self.cell.spec
-        dtypes = [dtype for dtype in DTYPES if is_in_spec(self.cell, dtype)]
+        dtypes = dtypes_of_spec(self.cell)
         yield from (in_dtype_of_spec(self.cell, call, dtype) for dtype in dtypes for call in spec.smooth)
         yield from (sample.call for sample in spec.samples)
         yield from spec.edges

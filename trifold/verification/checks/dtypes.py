@@ -24,7 +24,7 @@ def takes(cell: Cell, dtype: torch.dtype) -> bool:
 def _takes(cell: Cell, dtype: torch.dtype) -> bool:
     own = cell.small_calls()[-1]
     call = in_dtype_of_spec(cell, own, dtype)
-    if call == own or is_in_spec(cell, dtype):
+    if call == own or dtype in dtypes_of_spec(cell):
         return True
     cell.begin(call, f"a call in {str(dtype).removeprefix('torch.')}, which the op may refuse")
     try:
@@ -36,15 +36,16 @@ def _takes(cell: Cell, dtype: torch.dtype) -> bool:
     return True
 
 
-def is_in_spec(cell: CallSource, dtype: torch.dtype) -> bool:
-    """Whether some call of the spec is in ``dtype``."""
+def dtypes_of_spec(cell: CallSource) -> list[torch.dtype]:
+    """The floating dtypes of the spec's calls, float32 first."""
     drawn = cell.drawn_calls(FORMS_LIMITS, FORMS, salt=FORMS_SALT)
-    return any(call.dtype == dtype for call in (*(call for _, call in cell.fixed_calls()), *drawn))
+    found = {call.dtype for call in (*(call for _, call in cell.fixed_calls()), *drawn)}
+    return [dtype for dtype in DTYPES if dtype in found]
 
 
 def taken(cell: Cell) -> list[torch.dtype]:
     """Float32 first, if the op takes it, then the others that it takes, the most exact first."""
-    return [dtype for dtype in sorted(DTYPES, key=lambda dtype: dtype != torch.float32) if takes(cell, dtype)]
+    return [dtype for dtype in DTYPES if takes(cell, dtype)]
 
 
 def in_usual_dtype(cell: Cell, call: Call) -> Call:
