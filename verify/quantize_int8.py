@@ -77,7 +77,7 @@ def _quotients(function: _Function, device: str) -> None:
     """q is the rounded quotient, and no product with 1 / scale, also where x / scale is a half up to a round-off."""
     for dtype in (torch.float32, torch.float64):
         largest = TensorCase((64, 1), dtype, seed=1).make(device).abs() + 0.5
-        scale = (largest / 127).float()
+        scale = (largest / torch.full_like(largest, 127)).float()  # a plain 127 becomes a product with 1 / 127 on a GPU
         half = (torch.arange(-126, 126, dtype=dtype, device=device) + 0.5) * scale
         below, above = (torch.nextafter(half, torch.full_like(half, end)) for end in (-math.inf, math.inf))
         x = torch.cat([largest, half, below, above], dim=1)
