@@ -57,6 +57,7 @@ _ENGINE = (
 )
 _KERNELS_ON_CPU = ("benchmarks/cpu.cpp", "benchmarks/host.cpp")  # the latter in older commits
 _CATALOGUES = ("tests/cpu/catalogue/*", "tests/host/catalogue/*")  # the latter in older commits
+_TOOLS = ("trifold/sanitize/*.py", "trifold/compute_sanitizer/*.py")
 # The planted faults, and the expected findings.
 _PLANTED = ("*_faults", "fault", "faults", "few_kernels", "on_the_cpu", "row_lines")
 
@@ -156,8 +157,15 @@ RECORDS: tuple[Record, ...] = (
     Record(
         "cpu/compute-sanitizer.json",
         "GPU",
-        _files(*_CATALOGUES, "trifold/sanitize/*.py", "trifold/compute_sanitizer/*.py", *_ENGINE),
+        _files(*_CATALOGUES, *_TOOLS, *_ENGINE),
         ("TRIFOLD_RECORD=$(dirname {file}) python -m pytest -q -n 0 -m gpu tests/cpu/test_sanitizer_agreement.py",),
+        5,
+    ),
+    Record(
+        "cpu/asynchronous.json",
+        "GPU",
+        _files(*_CATALOGUES, "tests/cpu/catalogue/asynchronous/*", *_TOOLS, *_ENGINE),
+        ("python -m tests.cpu.catalogue.asynchronous {file}",),
         5,
     ),
     Record(

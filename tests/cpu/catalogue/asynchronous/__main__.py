@@ -14,30 +14,19 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.records import sources
 from tests.cpu.catalogue.agreement import on_gpu, row_of
 from tests.cpu.catalogue.asynchronous.agreement import document, on_cpu, subject_of, write_program
 from tests.cpu.catalogue.asynchronous.catalogue import PAIRS
 from tests.cpu.catalogue.asynchronous.checks import op_of_pairs
 from tests.cpu.catalogue.asynchronous.kernels import KERNELS, Kernel
 from tests.cpu.catalogue.asynchronous.pair import Pair
-from trifold import compute_sanitizer, record_sources
+from trifold import compute_sanitizer
 from trifold.build import toolchain
 from trifold.implementation import load_checked_port
 from trifold.machine.environment import environment
 
 ROOT = Path(__file__).parents[4]
-# The sources on which the table depends.
-SOURCES = (
-    "tests/cpu/catalogue/*",
-    "tests/cpu/catalogue/asynchronous/*",
-    "trifold/sanitize/*.py",
-    "trifold/compute_sanitizer/*.py",
-    "trifold/engine/**/*.cpp",
-    "trifold/engine/**/*.h",
-    "trifold/include/trifold/cpu.h",
-    "trifold/include/trifold/cpu/*",
-    "trifold/cpu/*.py",
-)
 LIMIT_S = 12.0
 
 
@@ -58,7 +47,7 @@ def main() -> None:
     facts = environment(ROOT, torch.device("cuda")) | {
         "compute-sanitizer": compute_sanitizer.version(compute_sanitizer.find()),
         "nvcc": toolchain.dotted(toolchain.nvcc_version(toolchain.find_nvcc().path)),
-        "sources": record_sources.of_files(ROOT, SOURCES),
+        "sources": sources("cpu/asynchronous.json"),
     }
     record = {"environment": facts, **document(rows, cpu)}
     Path(file).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
