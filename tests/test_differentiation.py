@@ -22,14 +22,17 @@ from trifold.verification.checks.differentiation import (
     exactly,
     gradient_scales,
     in_dtype_of_spec,
+    special_upstream_gradient,
     upstream_gradient,
 )
+from trifold.verification.checks.gradients import _compare_specials
 
 
-def _cell(op: str) -> Cell:
+def _cell(op: str, function: Any = None) -> Cell:
+    """A cell whose implementation is ``function``, or else the reference."""
     files = GALLERY.op(op)
     right = reference(files)
-    process: Any = HereProcess(right)
+    process: Any = HereProcess(function or right)
     remote = Remote("port", files, process, (op,), differentiable=True)
     return Cell(load_spec(files), remote, "cpu", right, Search(1), Limits(), lambda sample: None)
 
@@ -107,3 +110,20 @@ def test_the_gradient_of_a_tensor_that_is_two_arguments_is_a_sum_of_rounded_term
     assert bool(((rounded - exact).abs() > 100 * torch.finfo(half).eps * exact.abs()).any())
     assert right.wrong((1,), rounded) is None
     assert right.wrong((1,), rounded + (first.abs() / 16).to(half)) is not None
+
+
+@pytest.mark.parametrize(
+    ("off", "fill", "seed"),
+    [(1 - 2.0**-24, "wide", 0), (1 + 2.0**-23, "normal", 0), (1 - 2.0**-24, "normal", 33), (1 + 2.0**-23, "wide", 47)],
+)
+def test_the_sign_of_infinity_times_a_rounding_error_is_free(off: float, fill: Any, seed: int) -> None:
+    """In rows of one number, x - mean is an error of rounding; an infinite upstream gradient passes its sign on to the
+    gradient of weight. (In the last two, eight multiples of the row have an error of the same sign.)"""
+
+    def another_mean(x: torch.Tensor, weight: torch.Tensor, bias: Any, eps: float = 1e-5) -> torch.Tensor:
+        centered = x - x.mean(-1, keepdim=True) * off
+        return centered * (centered.square().mean(-1, keepdim=True) + eps).rsqrt() * weight
+
+    x = TensorCase((3, 10), torch.float32, "expanded", fill, seed=seed, dim=1)
+    call = Call((x, TensorCase((10,), torch.float32, seed=seed), None), seed=seed)
+    _compare_specials(_cell("layer_norm", another_mean), call, special_upstream_gradient)
