@@ -129,6 +129,16 @@ def complex_power(x):
 
 
 @cuda.jit
+def complex_number_among_others(x, y):
+    y[0] += x[1]  # refused: a complex64 is not stored in an array of float32; store a part
+
+
+@cuda.jit
+def complex_number_added_to_another(x, y):
+    cuda.atomic.add(y, 0, x[1])  # refused: a complex64 is not stored in an array of float32
+
+
+@cuda.jit
 def complex_table(x):
     x[0] = TURNS[1]  # refused: a constant array of complex128
 
@@ -394,6 +404,8 @@ KERNELS = {
     "mixed_tuple": [_ARRAY],
     "prints": [_ARRAY],
     "complex_power": [_COMPLEX],
+    "complex_number_among_others": [_COMPLEX, _ARRAY],
+    "complex_number_added_to_another": [_COMPLEX, _ARRAY],
     "complex_table": [_COMPLEX],
     "outputs_are_not_unpacked": [_ARRAY],
     "length_of_dynamic_shared": [_ARRAY],

@@ -261,6 +261,12 @@ def complex_numbers(x, y, out):
 
 
 @cuda.jit
+def parts_of_real_numbers(x, y, out):
+    i = cuda.grid(1)
+    out[i] = x[i].real + (x[i] * 2.5).imag + y[i].real * 3 + y[i].imag
+
+
+@cuda.jit
 def complex_functions(x, y, out):
     i = cuda.grid(1)
     z = complex(x[i] * 0.5, y[i] * 0.25 + 0.1)
@@ -442,6 +448,7 @@ _OF_FLOATS = (
     quotient_and_rest,
     complex_numbers,
     complex_functions,
+    parts_of_real_numbers,
     half_numbers,
     half_arrays,
     powers_of_floats,

@@ -15,7 +15,7 @@ from trifold.draft import tree as t
 from trifold.draft.builder import INDEX_STUBS, Builder
 from trifold.draft.constructs import remedy_for
 from trifold.draft.operations import ATOMICS, OPERATIONS, dtype_named, typed_call
-from trifold.draft.passing import bind, indices_in, parts_of
+from trifold.draft.passing import bind, indices_in, parts_of, require_storable
 from trifold.draft.records import member_type
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import Source, read
@@ -205,8 +205,11 @@ class _Inference:
                 raise DraftError(statement.place, f"{given} is not assigned to an element", "assign numbers")
             if isinstance(each, types.Array) and statement.operator is not None:
                 raise DraftError(statement.place, "an array is not changed as a whole", "write a loop")
+        stored = value.type
         if statement.operator is not None:
             statement.signature = self._resolve(statement.operator, (element, value.type), statement)
+            stored = tuple(each.return_type for each in statement.signature)
+        require_storable(element, stored, statement.place)
 
     def _result(self) -> None:
         function = self.function
@@ -399,8 +402,8 @@ class _Inference:
                 found.append(types.UniTuple(types.int64, each.ndim) if name == "shape" else types.int64)
             elif isinstance(each, types.Array) and name == "T":
                 found.append(each if each.ndim < 2 else each.copy(layout="A"))
-            elif isinstance(each, types.Complex) and name in ("real", "imag"):
-                found.append(each.underlying_float)
+            elif isinstance(each, types.Number) and name in ("real", "imag"):
+                found.append(getattr(each, "underlying_float", each))
             elif isinstance(each, types.Array) and name == "dtype":
                 return _PARTIAL  # dtype_named determines it
             else:
@@ -428,9 +431,13 @@ class _Inference:
         if not _is_array(base.type):
             return
         parts = index.elements if isinstance(index, t.TupleOf) else indices_in([index])
-        if any(isinstance(each, types.Array) for each in self._element(base, parts)):
+        element = self._element(base, parts)
+        if any(isinstance(each, types.Array) for each in element):
             problem = "an atomic operation is on an element of an array, not on a part of it"
             raise DraftError(atomic.place, problem, "write one index for each dimension: cuda.atomic.add(x, (i, j), v)")
+        for each in others:
+            if each.type is not None:
+                require_storable(element, each.type, atomic.place)
         if parts != [index] and not isinstance(index, t.TupleOf):
             whole = t.TupleOf(index.place, parts)
             whole.type = index.type

@@ -1,11 +1,14 @@
-"""What the arguments of a call, and the indices of an element, are: at their positions, and of a tuple its elements."""
+"""What is passed: the arguments of a call at their positions, the indices of an element, and the numbers that are
+stored in one."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from numba import cuda, types
 
 from trifold.draft import tree as t
-from trifold.draft.refusal import DraftError
+from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import Source
 
 
@@ -46,3 +49,11 @@ def indices_in(indices: list[t.Expr]) -> list[t.Expr]:
     if again or not isinstance(index, (t.Call, t.Read, t.TupleOf, t.Attribute)):
         raise DraftError(index.place, "an index that is a tuple is a variable", "assign the tuple to a variable first")
     return parts_of(index, len(kinds[0]))
+
+
+def require_storable(element: Iterable[types.Type], numbers: Iterable[types.Type], place: Place) -> None:
+    """Refuse to store a complex number in an element of another type, for any instance."""
+    for each, number in zip(element, numbers, strict=True):
+        if isinstance(number, types.Complex) and not isinstance(each, types.Complex | types.Array):
+            problem = f"a {number} is not stored in an array of {each}"
+            raise DraftError(place, problem, "store a part of it, or its size: z.real, abs(z)")
