@@ -16,7 +16,7 @@ from trifold.build.cuda_source import Edit, Kernel, SourceFile, walk
 from trifold.build.sources import INCLUDE_ROOT
 from trifold.build.unsupported import FEATURES
 
-TORCH_HEADER = re.compile(r"(torch|ATen|c10|pybind11)/.+")
+TORCH_HEADER = re.compile(r"(torch|ATen|c10|pybind11|THC|TH)/.+")
 _LIBRARY_HEADER = re.compile(
     r"((curand|cublas|cudnn|cufft|cusparse|cusolver|nvrtc|nccl|npp|nvml|nvjpeg|nvJitLink|nvfatbin|nvPTXCompiler|cupti|"
     r"nvToolsExt|cudaProfiler|cuda_profiler|cuda_fp[46]|cuda_occupancy|cuda_awbarrier|cuda_pipeline|cudart_platform|"

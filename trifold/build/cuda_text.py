@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tree_sitter import Node
 
-from trifold.build import inline_ptx, launch_bounds, shared_arrays
+from trifold.build import inline_ptx, launch_bounds, shared_arrays, torch_text
 from trifold.build.cuda_refusals import (
     TORCH_HEADER,
     calls_without_launch,
@@ -28,7 +28,7 @@ from trifold.build.cuda_refusals import (
     refused_header,
     unread_launches,
 )
-from trifold.build.cuda_source import DEVICE, Edit, Kernel, SourceFile
+from trifold.build.cuda_source import Edit, Kernel, SourceFile
 from trifold.build.heap_text import heap_edits
 from trifold.build.sources import INCLUDE_ROOT
 
@@ -48,7 +48,6 @@ _AS_POINTER = re.compile(
     r"\s*(?P<kernel>.+)",
     re.DOTALL,
 )
-_OF_TORCH = re.compile(rb"\b(?:torch|at|c10|pybind11|py)\s*::|\bPYBIND11_MODULE\b|\bTORCH_LIBRARY\w*|\bAT_DISPATCH_\w+")
 
 
 @dataclass(frozen=True)
@@ -84,11 +83,12 @@ def read_program(path: Path, folders: tuple[Path, ...] = (), *, drop_torch: bool
     every = [kernel for file in reversed(files.values()) for kernel in file.kernels]
     known = Counter(kernel.name for kernel in every)
     kernels = {kernel.name: replace(kernel, overloaded=known[kernel.name] > 1) for kernel in every}
+    of_torch = torch_text.host_code(files.values()) if drop_torch else None
     defined = {name for file in files.values() for name in file.defined}
     others = {name for file in files.values() for name in file.declared_outside}
     sources = {}
     for current, file in files.items():
-        edits = [*_edits(file, kernels, defined, drop_torch), *calls_without_launch(file, kernels, others)]
+        edits = [*_edits(file, kernels, defined, of_torch), *calls_without_launch(file, kernels, others)]
         text, outside = shared_arrays.rewrite(file.apply(edits))
         sources[current] = Source(current, text, file.kernels, outside)
     return sources
@@ -100,22 +100,25 @@ def file_name(path: Path) -> str:
 
 
 def _readable(content: bytes) -> bytes:
-    """Without what the parser does not know: PTX, and ``__cluster_dims__``."""
-    text = content.decode(errors="surrogateescape")
+    """Without what the parser does not know: PTX, ``__cluster_dims__``, and torch's names for ``__launch_bounds__``."""
+    text = torch_text.with_launch_bounds(content.decode(errors="surrogateescape"))
     return launch_bounds.without_cluster_dims(inline_ptx.rewrite(text)).encode(errors="surrogateescape")
 
 
-def _edits(file: SourceFile, kernels: dict[str, Kernel], defined: set[str], drop_torch: bool) -> list[Edit]:
+def _edits(
+    file: SourceFile, kernels: dict[str, Kernel], defined: set[str], of_torch: re.Pattern[bytes] | None
+) -> list[Edit]:
+    """``of_torch``: what host code that is left out contains; None: none is."""
     launches = list(_launch_edits(file, kernels))
     return [
-        *(_torch_edits(file) if drop_torch else ()),
-        *_include_edits(file, drop_torch),
+        *(torch_text.edits(file, of_torch) if of_torch is not None else ()),
+        *_include_edits(file, of_torch is not None),
         *refusals(file, defined),
         *heap_edits(file, defined),
         *unread_launches(file, launches),
         *launches,
         *_untyped_kernel_edits(file),
-        *_bounds_edits(file, by_name=drop_torch),
+        *_bounds_edits(file, by_name=of_torch is not None),
     ]
 
 
@@ -128,23 +131,10 @@ def _include_edits(file: SourceFile, drop_torch: bool) -> Iterator[Edit]:
             yield Edit(node.start_byte, end, f"#include <{_CPU_HEADERS}/{name}>")
         elif refused := refused_header(name, torch=drop_torch):
             yield Edit(node.start_byte, end, refused)
-        elif _KNOWN_HEADER.fullmatch(name) or TORCH_HEADER.fullmatch(name):
+        elif TORCH_HEADER.fullmatch(name):
+            yield Edit(node.start_byte, end, f"#include <{_CPU_HEADERS}/torch_names.h>")
+        elif _KNOWN_HEADER.fullmatch(name):
             yield Edit(node.start_byte, end, "")
-
-
-def _torch_edits(file: SourceFile) -> Iterator[Edit]:
-    """Removes host code for torch; its kernels are kept."""
-    waiting = list(file.root.children)
-    while waiting:
-        node = waiting.pop()
-        if node.type in ("namespace_definition", "declaration_list", "linkage_specification"):
-            waiting += node.children
-        elif (
-            not node.type.startswith("preproc")
-            and DEVICE.search(file.masked, node.start_byte, node.end_byte) is None
-            and _OF_TORCH.search(file.masked, node.start_byte, node.end_byte)
-        ):
-            yield Edit(node.start_byte, node.end_byte, "")
 
 
 def _launch_edits(file: SourceFile, kernels: dict[str, Kernel]) -> Iterator[Edit]:

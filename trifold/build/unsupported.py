@@ -66,6 +66,12 @@ FEATURES = (
         _GUARD,
         in_text=True,
     ),
+    Feature(
+        "an accessor of a tensor",
+        re.compile(r"\b(?:Generic)?(?:Packed)?TensorAccessor(?:32|64|Base)?\b"),
+        "pass the kernel a pointer, and sizes and strides as numbers",
+        in_text=True,
+    ),
     Feature("a float of less than 8 bits", re.compile(r"\b__nv_fp[46]\w*|<cuda_fp[46]\.h>"), _GUARD),
     Feature(
         "a part of libcu++ (cuda::) that docs/ports-on-the-cpu.md does not list",
