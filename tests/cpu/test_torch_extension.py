@@ -88,9 +88,7 @@ def test_an_accessor_is_refused_at_its_line(tmp_path: Path) -> None:
         "#include <torch/extension.h>\n"
         "__global__ void one(torch::PackedTensorAccessor32<float, 2, torch::RestrictPtrTraits> x) { x[0][0] = 1; }\n"
     )
-    with pytest.raises(
-        BuildError, match=r"accessor\.cu:2:\d+: error: an accessor of a tensor .* a pointer"
-    ):
+    with pytest.raises(BuildError, match=r"accessor\.cu:2:\d+: error: an accessor of a tensor .* a pointer"):
         RawKernel(file, "one")((1,), (1,), (torch.zeros(2, 2),))
 
 
