@@ -50,6 +50,16 @@ static int blocks_for(int n) { return at::ceil_div(n, 256); }
 
 void check_contiguous(const Tensor& x) { if (!x.is_contiguous()) throw 1; }
 
+struct Stream : at::cuda::CUDAStream {};
+using Table = std::vector<Tensor>;
+void synchronize(Stream stream) { stream.synchronize(); }
+Table both(float* x) { synchronize({}); return {}; }
+#define REGISTER(function) static auto function##_registered = &function
+REGISTER(both);
+#define INSTANCE(type) template struct Functor<Stream, type>
+template <typename Stream, typename T> struct Functor { bool operator==(Tensor) { return true; } };
+INSTANCE(float);
+
 Tensor launch(Tensor x) {
   auto sum = at::zeros({1}, x.options());
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "total", [&] {
@@ -103,6 +113,7 @@ def test_a_mistake_is_found_at_its_line_of_the_header(launcher: Path) -> None:
     assert "kernels.cuh:11" in str(raised.value)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "alias",
     ["using namespace at;", "using namespace torch;", "using Tensor = at::Tensor;", "typedef torch::Tensor Tensor;"],
