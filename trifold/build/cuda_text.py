@@ -83,7 +83,7 @@ def read_program(path: Path, folders: tuple[Path, ...] = (), *, drop_torch: bool
     every = [kernel for file in reversed(files.values()) for kernel in file.kernels]
     known = Counter(kernel.name for kernel in every)
     kernels = {kernel.name: replace(kernel, overloaded=known[kernel.name] > 1) for kernel in every}
-    of_torch = torch_text.host_code(files.values()) if drop_torch else None
+    of_torch = torch_text.HostCode.of(files.values()) if drop_torch else None
     defined = {name for file in files.values() for name in file.defined}
     others = {name for file in files.values() for name in file.declared_outside}
     sources = {}
@@ -106,12 +106,12 @@ def _readable(content: bytes) -> bytes:
 
 
 def _edits(
-    file: SourceFile, kernels: dict[str, Kernel], defined: set[str], of_torch: re.Pattern[bytes] | None
+    file: SourceFile, kernels: dict[str, Kernel], defined: set[str], of_torch: torch_text.HostCode | None
 ) -> list[Edit]:
-    """``of_torch``: what host code that is left out contains; None: none is."""
+    """``of_torch``: the host code that is left out; None: none is."""
     launches = list(_launch_edits(file, kernels))
     return [
-        *(torch_text.edits(file, of_torch) if of_torch is not None else ()),
+        *(of_torch.edits(file) if of_torch is not None else ()),
         *_include_edits(file, of_torch is not None),
         *refusals(file, defined),
         *heap_edits(file, defined),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 from tree_sitter import Node
 
@@ -15,6 +16,14 @@ from trifold.build.cuda_source import DEVICE, Edit, SourceFile
 _LAUNCH_BOUNDS = re.compile(r"\bC10_LAUNCH_BOUNDS_[12]\b")
 # Nodes of the syntax tree that contain declarations, besides those of #if.
 _NESTED = ("namespace_definition", "declaration_list", "linkage_specification")
+_TYPES = (
+    "class_specifier",
+    "struct_specifier",
+    "union_specifier",
+    "enum_specifier",
+    "alias_declaration",
+    "type_definition",
+)
 _NAMES = ("identifier", "type_identifier")
 # Names for host code alone.
 _HOST_NAMES = (
@@ -33,18 +42,68 @@ def with_launch_bounds(text: str) -> str:
     return _LAUNCH_BOUNDS.sub("  __launch_bounds__", text)
 
 
-def host_code(files: Collection[SourceFile]) -> re.Pattern[bytes]:
-    """Matches in declarations that are for torch, by the names that torch's types have in any of ``files``, and by
-    those of the functions, classes, types and macros that are themselves for torch."""
-    kernels = {kernel.name.encode() for file in files for kernel in file.kernels}
-    names = {name for file in files for name in _aliases(file)}
-    while True:
-        words = b"|".join(sorted(names))
-        pattern = re.compile(_HOST_NAMES + (rb"|\b(?:" + words + rb")\b" if words else b""))
-        left_out = {name for file in files for node in _mentions(file, pattern) for name in _declared(file, node)}
-        if left_out <= names | kernels:
-            return pattern
-        names |= left_out - kernels
+@dataclass(frozen=True)
+class HostCode:
+    """What host code for torch mentions, in a program.
+
+    Attributes:
+        types: matches torch's names, and those of types that are themselves for torch.
+        everything: also the names of functions, variables and macros that are; a field of a class may have one, too.
+    """
+
+    types: re.Pattern[bytes]
+    everything: re.Pattern[bytes]
+
+    @classmethod
+    def of(cls, files: Collection[SourceFile]) -> HostCode:
+        kernels = {kernel.name.encode() for file in files for kernel in file.kernels}
+        types = {name for file in files for name in _aliases(file)}
+        others: set[bytes] = set()
+        while True:
+            found = cls(_pattern(types), _pattern(types | others))
+            before = len(types) + len(others)
+            for file in files:
+                for node in found.mentions(file):
+                    (types if _is_type(node) else others).update(_declared(file, node) - kernels)
+            if len(types) + len(others) == before:
+                return found
+
+    def edits(self, file: SourceFile) -> Iterator[Edit]:
+        """Removes the host code for torch; kernels and device functions are kept."""
+        for node in self._declarations(file):
+            yield Edit(node.start_byte, node.end_byte, "")
+
+    def mentions(self, file: SourceFile) -> Iterator[Node]:
+        """The host code for torch, and the macros for it."""
+        yield from self._declarations(file)
+        for node in file.nodes:
+            if node.type in ("preproc_def", "preproc_function_def") and self._is_in(file, node):
+                yield node
+
+    def _declarations(self, file: SourceFile) -> Iterator[Node]:
+        waiting = list(file.root.children)
+        while waiting:
+            node = waiting.pop()
+            if node.type in _NESTED or node.type.startswith(("preproc_if", "preproc_el")):
+                waiting += node.children
+            elif not node.type.startswith("preproc") and self._is_in(file, node):
+                yield node
+
+    def _is_in(self, file: SourceFile, node: Node) -> bool:
+        if DEVICE.search(file.masked, node.start_byte, node.end_byte) is not None:
+            return False
+        pattern = self.types if _is_type(node) else self.everything
+        return pattern.search(file.masked, node.start_byte, node.end_byte) is not None
+
+
+def _pattern(names: set[bytes]) -> re.Pattern[bytes]:
+    words = b"|".join(sorted(names))
+    return re.compile(_HOST_NAMES + (rb"|\b(?:" + words + rb")\b" if words else b""))
+
+
+def _is_type(node: Node) -> bool:
+    inner = node.named_children[-1] if node.type == "template_declaration" else node
+    return inner.type in _TYPES
 
 
 def _aliases(file: SourceFile) -> Iterator[bytes]:
@@ -55,8 +114,8 @@ def _aliases(file: SourceFile) -> Iterator[bytes]:
             yield match[1] or match[2] or match[3]
 
 
-def _declared(file: SourceFile, node: Node) -> Iterator[bytes]:
-    """The name of a function, a class, a type, a variable or a macro that a node declares."""
+def _declared(file: SourceFile, node: Node) -> set[bytes]:
+    """The name of a function, a class, a type, a variable or a macro that a node declares; none if it has another."""
     if node.type == "template_declaration":
         node = node.named_children[-1]
     name = node.child_by_field_name("name")
@@ -65,41 +124,4 @@ def _declared(file: SourceFile, node: Node) -> Iterator[bytes]:
         if declarator.type in _NAMES:
             name = declarator
         declarator = declarator.child_by_field_name("declarator")
-    if name is not None and name.type in _NAMES:
-        yield file.masked[name.start_byte : name.end_byte]
-
-
-def edits(file: SourceFile, of_torch: re.Pattern[bytes]) -> Iterator[Edit]:
-    """Removes the host declarations in which ``of_torch`` matches; kernels and device functions are kept."""
-    for node in _host_code(file, of_torch):
-        yield Edit(node.start_byte, node.end_byte, "")
-
-
-def _mentions(file: SourceFile, of_torch: re.Pattern[bytes]) -> Iterator[Node]:
-    """The host code for torch, and the macros for it."""
-    yield from _host_code(file, of_torch)
-    for node in file.nodes:
-        if (
-            node.type in ("preproc_def", "preproc_function_def")
-            and not _is_device(file, node)
-            and of_torch.search(file.masked, node.start_byte, node.end_byte)
-        ):
-            yield node
-
-
-def _is_device(file: SourceFile, node: Node) -> bool:
-    return DEVICE.search(file.masked, node.start_byte, node.end_byte) is not None
-
-
-def _host_code(file: SourceFile, of_torch: re.Pattern[bytes]) -> Iterator[Node]:
-    waiting = list(file.root.children)
-    while waiting:
-        node = waiting.pop()
-        if node.type in _NESTED or node.type.startswith(("preproc_if", "preproc_el")):
-            waiting += node.children
-        elif (
-            not node.type.startswith("preproc")
-            and not _is_device(file, node)
-            and of_torch.search(file.masked, node.start_byte, node.end_byte)
-        ):
-            yield node
+    return {file.masked[name.start_byte : name.end_byte]} if name is not None and name.type in _NAMES else set()
