@@ -16,7 +16,9 @@ from trifold.build.cuda_source import DEVICE, Edit, SourceFile
 _LAUNCH_BOUNDS = re.compile(r"\bC10_LAUNCH_BOUNDS_[12]\b")
 # Nodes of the syntax tree that contain declarations, besides those of #if.
 _NESTED = ("namespace_definition", "declaration_list", "linkage_specification")
+# Those that declare a type.
 _TYPES = (
+    "using_declaration",
     "class_specifier",
     "struct_specifier",
     "union_specifier",
@@ -30,11 +32,7 @@ _HOST_NAMES = (
     rb"\b(?:torch|at|c10|pybind11|py)\s*::(?!\s*(?:Half|BFloat16|opmath_type|OpMathType|acc_type|ceil_div)\b)|"
     rb"\bPYBIND11_MODULE\b|\b(?:TORCH|AT|C10_CUDA)_[A-Z]\w*"
 )
-# Other names for them: using at::Tensor; using T = at::Tensor; typedef at::Tensor T; using namespace torch;
-_ALIAS = re.compile(
-    rb"\busing\s+(?:at|c10|torch)\s*::\s*(\w+)\s*;|\busing\s+(\w+)\s*=\s*(?:at|c10|torch)\s*::\s*\w+\s*;|"
-    rb"\btypedef\s+(?:at|c10|torch)\s*::\s*\w+\s+(\w+)\s*;|\busing\s+namespace\s+(at|torch)\s*;"
-)
+_ALL_OF_TORCH = re.compile(rb"\busing\s+namespace\s+(?:at|torch)\s*;")  # then Tensor is torch's
 
 
 def with_launch_bounds(text: str) -> str:
@@ -57,7 +55,7 @@ class HostCode:
     @classmethod
     def of(cls, files: Collection[SourceFile]) -> HostCode:
         kernels = {kernel.name.encode() for file in files for kernel in file.kernels}
-        types = {name for file in files for name in _aliases(file)}
+        types = {b"Tensor"} if any(_ALL_OF_TORCH.search(file.masked) for file in files) else set()
         others: set[bytes] = set()
         while True:
             found = cls(_pattern(types), _pattern(types | others))
@@ -106,17 +104,9 @@ def _is_type(node: Node) -> bool:
     return inner.type in _TYPES
 
 
-def _aliases(file: SourceFile) -> Iterator[bytes]:
-    for match in _ALIAS.finditer(file.masked):
-        if match[4]:
-            yield b"Tensor"
-        elif re.search(_HOST_NAMES, match[0]):
-            yield match[1] or match[2] or match[3]
-
-
 def _declared(file: SourceFile, node: Node) -> set[bytes]:
     """The name of a function, a class, a type, a variable or a macro that a node declares; none if it has another."""
-    if node.type == "template_declaration":
+    if node.type in ("template_declaration", "using_declaration"):  # using at::Tensor;
         node = node.named_children[-1]
     name = node.child_by_field_name("name")
     declarator = node.child_by_field_name("declarator")
