@@ -196,8 +196,7 @@ class Expressions(Calls):
         if name == "ndim":
             dimensions = self.array(base).dimensions
             return cpp.Literal(str(dimensions), dimensions, type=self.each(types.int32), interval=(dimensions,) * 2)
-        if name in ("real", "imag") and not any(isinstance(each, types.Complex) for each in base.type or ()):
-            assert expression.type is not None
+        if name in ("real", "imag") and expression.type is not None and base.type == expression.type:
             return self.value(base) if name == "real" else self.numbers.convert(cpp.Literal("0", 0), expression.type)
         if name in ("real", "imag", "x", "y", "z", "w"):
             return cpp.Member(self.value(base), name, type=expression.type)

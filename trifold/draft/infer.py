@@ -402,7 +402,7 @@ class _Inference:
                 found.append(types.UniTuple(types.int64, each.ndim) if name == "shape" else types.int64)
             elif isinstance(each, types.Array) and name == "T":
                 found.append(each if each.ndim < 2 else each.copy(layout="A"))
-            elif isinstance(each, types.Number) and name in ("real", "imag"):
+            elif name in ("real", "imag") and (isinstance(each, types.Complex) or _all_real(base.type)):
                 found.append(getattr(each, "underlying_float", each))
             elif isinstance(each, types.Array) and name == "dtype":
                 return _PARTIAL  # dtype_named determines it
@@ -488,6 +488,10 @@ def _operation(function: Any) -> Any:
         return OPERATIONS.get(function)
     except TypeError:  # unhashable
         return None
+
+
+def _all_real(kind: t.Type) -> bool:
+    return all(isinstance(each, types.Integer | types.Float) for each in kind)
 
 
 def _is_array(kind: t.Type | None) -> bool:
