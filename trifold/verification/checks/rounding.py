@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -107,7 +106,7 @@ class _Bias:
         """What is wrong with the mean error; empty if nothing is. It is wrong without any one call, too: where an op
         multiplies by nearly 1, the errors of neighbouring numbers are nearly equal, and the mean of one call is not 0
         (layer_norm, in long rows of normal numbers)."""
-        everything = functools.reduce(operator.add, self.calls, _Errors(0, 0.0, 0.0))
+        everything = sum(self.calls, _Errors(0, 0.0, 0.0))
         if everything.inexact < _SIMULATED // 2:
             return ""
         for one in self.calls:
