@@ -281,12 +281,41 @@ class HereProcess:
         return {}, {}
 
 
+_ONE_CALL, _LIMITS = Search(1), Limits()
+
+
+def cell_here(
+    function: Callable[..., Any],
+    reference: Callable[..., Any],
+    spec: Spec,
+    *,
+    files: OpFiles | str,
+    search: Search = _ONE_CALL,
+    limits: Limits = _LIMITS,
+    differentiable: bool = True,
+) -> Cell:
+    """The cell of a port on the CPU that runs in this process.
+
+    Args:
+        files: the op's, or only a name for it.
+    """
+    files = OpFiles(files, *(Path(f"{files}.py"),) * 5) if isinstance(files, str) else files
+    process: Any = HereProcess(function)
+    remote = Remote("port", files, process, (files.name,), differentiable)
+    return Cell(spec, remote, "cpu", reference, search, limits, lambda sample: None)
+
+
 def judge(op: DrawnOp, function: Callable[..., Any], check: str, examples: int = 4) -> str | None:
     """Run one check on ``function`` as an implementation of ``op``; raises what the check raises."""
-    files = OpFiles("drawn", *(Path("drawn.py"),) * 5)
-    process: Any = HereProcess(function)
-    remote = Remote("port", files, process, ("drawn",), op.with_gradient)
-    cell = Cell(op.spec, remote, "cpu", op.reference, Search(examples), Limits(4000), lambda sample: None)
+    cell = cell_here(
+        function,
+        op.reference,
+        op.spec,
+        files="drawn",
+        search=Search(examples),
+        limits=Limits(4000),
+        differentiable=op.with_gradient,
+    )
     by_name = {check.name: check for check in CHECKS}
     for before in by_name[check].after:
         by_name[before].run(cell)

@@ -9,13 +9,12 @@ import pytest
 import torch
 from hypothesis import strategies as st
 
-from tests.drawn_specs import HereProcess
+from tests.drawn_specs import cell_here
 from tests.wrong.entry import GALLERY
 from trifold.implementation import reference
-from trifold.spec import AliasCase, Call, Limits, Sample, TensorCase
+from trifold.spec import AliasCase, Call, Sample, TensorCase
 from trifold.spec.load import load_spec
-from trifold.verification.calls import Search
-from trifold.verification.cell import Cell, Remote
+from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import (
     RightGradients,
     differentiate,
@@ -32,9 +31,7 @@ def _cell(op: str, function: Any = None) -> Cell:
     """A cell whose implementation is ``function``, or else the reference."""
     files = GALLERY.op(op)
     right = reference(files)
-    process: Any = HereProcess(function or right)
-    remote = Remote("port", files, process, (op,), differentiable=True)
-    return Cell(load_spec(files), remote, "cpu", right, Search(1), Limits(), lambda sample: None)
+    return cell_here(function or right, right, load_spec(files), files=files)
 
 
 def test_a_call_of_integers_has_no_gradient_and_no_scale_of_one() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,13 +9,10 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.drawn_specs import HereProcess
+from tests.drawn_specs import cell_here
 from trifold.spec import BadCall, Call, Limits, Spec, TensorCase
-from trifold.verification.calls import Search
-from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks.contract import errors
 from trifold.verification.outcomes import CheckFailed
-from trifold.workspace import OpFiles
 
 DTYPES = [torch.float32, torch.complex64]
 
@@ -42,10 +38,8 @@ def judge(dtype: torch.dtype, function: Any) -> None:
         return function(x)
 
     bad = BadCall("integers", lambda device: ([torch.ones(3, dtype=torch.int64)], {}), ("x",))
-    process: Any = HereProcess(checked)
-    remote = Remote("port", OpFiles("doubled", *(Path("doubled.py"),) * 5), process, ("doubled",), differentiable=False)
     spec = Spec(calls=lambda limits: st.just(call), bad_calls=[bad])
-    errors(Cell(spec, remote, "cpu", lambda x: 2 * x, Search(1), Limits(100), lambda sample: None))
+    errors(cell_here(checked, lambda x: 2 * x, spec, files="doubled", limits=Limits(100), differentiable=False))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.drawn_specs import HereProcess
+from tests.drawn_specs import cell_here
 from tests.wrong import few_dtypes
 from tests.wrong.entry import Edit, edited_copy, edits
 from trifold.spec import Call, Limits, Spec, TensorCase
-from trifold.verification.calls import Search
-from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks.dtypes import in_usual_dtype, taken
 from trifold.verification.outcomes import Absence
 from trifold.verification.report import Report
 from trifold.verification.verify import verify
-from trifold.workspace import OpFiles
 
 pytestmark = pytest.mark.usefixtures("quick_builds")
 
@@ -74,9 +70,7 @@ def test_parameters_in_float32_beside_half_types_stay_so() -> None:
             raise RuntimeError("scaled: x must be of a half type, and weight float32")
         return (x.float() * weight).to(x.dtype)
 
-    process: Any = HereProcess(scaled)
-    remote = Remote("port", OpFiles("scaled", *(Path("scaled.py"),) * 5), process, ("scaled",), differentiable=True)
     spec = Spec(calls=lambda limits: st.sampled_from(calls), smooth=calls[1:])
-    cell = Cell(spec, remote, "cpu", scaled, Search(1), Limits(100), lambda sample: None)
+    cell = cell_here(scaled, scaled, spec, files="scaled", limits=Limits(100))
     assert taken(cell) == list(halves)
     assert in_usual_dtype(cell, calls[1]) == calls[0]

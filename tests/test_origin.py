@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from hypothesis import strategies as st
 
-from tests.drawn_specs import HereProcess
+from tests.drawn_specs import cell_here
 from tests.wrong.entry import GALLERY
-from trifold.spec import AliasCase, Call, Limits, Spec, TensorCase
-from trifold.verification.calls import Search
-from trifold.verification.cell import Cell, Remote
+from trifold.spec import AliasCase, Call, Spec, TensorCase
+from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import Forward
 from trifold.verification.checks.origin import Recorded
 from trifold.verification.observations import Observations
@@ -49,7 +46,5 @@ def _cell(call: Call) -> Cell:
     def right(*arguments: torch.Tensor) -> torch.Tensor:
         return sum(arguments, torch.zeros(()))
 
-    process: Any = HereProcess(right)
-    remote = Remote("port", GALLERY.op("add"), process, ("add",), differentiable=True)
     spec = Spec(calls=lambda limits: st.just(call), smooth=[call])
-    return Cell(spec, remote, "cpu", right, Search(1), Limits(), lambda sample: None)
+    return cell_here(right, right, spec, files=GALLERY.op("add"))

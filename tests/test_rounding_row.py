@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
 
-from tests.drawn_specs import HereProcess
+from tests.drawn_specs import cell_here
 from tests.wrong.entry import GALLERY
 from trifold.implementation import reference
-from trifold.spec import Limits
 from trifold.spec.load import load_spec
 from trifold.verification.calls import Search
-from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks.rounding import _Bias, _Errors, rounding
 
 
@@ -25,17 +20,11 @@ def _layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = N
     return torch.nn.functional.layer_norm(x.float(), x.shape[-1:], factor, summand, eps).to(x.dtype)
 
 
-def _cell(function: Callable[..., Tensor], seed: int) -> Cell:
-    files = GALLERY.op("layer_norm")
-    process: Any = HereProcess(function)
-    remote = Remote("port", files, process, ("layer_norm",), differentiable=True)
-    return Cell(load_spec(files), remote, "cpu", reference(files), Search(100, seed), Limits(), lambda sample: None)
-
-
 def test_neighbouring_errors_of_one_call_are_no_bias() -> None:
     """Of this seed's calls one has two long rows whose standard deviation is nearly 1: neighbouring numbers have nearly
     the same error, and their mean is -0.045, 12 times what independent ones would have."""
-    rounding(_cell(_layer_norm, seed=8038))
+    files = GALLERY.op("layer_norm")
+    rounding(cell_here(_layer_norm, reference(files), load_spec(files), files=files, search=Search(100, seed=8038)))
 
 
 @pytest.mark.parametrize(

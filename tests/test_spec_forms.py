@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +10,12 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.drawn_specs import HereProcess
+from tests.drawn_specs import cell_here
 from trifold.errors import SpecError
 from trifold.spec import Call, Gradients, IndexCase, Limits, Result, Spec, TensorCase, any_size
 from trifold.verification.calls import Search
-from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks import CHECKS
 from trifold.verification.outcomes import CheckFailed
-from trifold.workspace import OpFiles
 
 
 @st.composite
@@ -35,9 +32,9 @@ def _cache_write(cache: Tensor, new: Tensor, slots: Tensor) -> None:
 
 
 def _judge(spec: Spec, reference: Callable[..., Any], function: Callable[..., Any], check: str = "values") -> None:
-    process: Any = HereProcess(function)
-    remote = Remote("port", OpFiles("form", *(Path("form.py"),) * 5), process, ("form",), differentiable=False)
-    cell = Cell(spec, remote, "cpu", reference, Search(4), Limits(4000), lambda sample: None)
+    cell = cell_here(
+        function, reference, spec, files="form", search=Search(4), limits=Limits(4000), differentiable=False
+    )
     next(one for one in CHECKS if one.name == check).run(cell)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +10,12 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.drawn_specs import HereProcess
+from tests.drawn_specs import cell_here
 from trifold.spec import Call, Limits, Spec, TensorCase
 from trifold.verification.calls import Search
-from trifold.verification.cell import Cell, Remote
 from trifold.verification.checks.undrawn import right_or_refused
 from trifold.verification.checks.values import compare
 from trifold.verification.outcomes import CheckFailed
-from trifold.workspace import OpFiles
 
 CALL = Call((TensorCase((6, 4), torch.float32, seed=2),))
 KNOWN = CALL.args[0].make()
@@ -30,9 +27,7 @@ def _copy(x: Tensor) -> Tensor:
 
 def _judge(function: Callable[..., Any], call: Call = CALL) -> CheckFailed:
     spec = Spec(calls=lambda limits: st.just(call))
-    process: Any = HereProcess(function)
-    remote = Remote("port", OpFiles("op", *(Path("op.py"),) * 5), process, ("op",), differentiable=False)
-    cell = Cell(spec, remote, "cpu", _copy, Search(2), Limits(100), lambda sample: None)
+    cell = cell_here(function, _copy, spec, files="op", search=Search(2), limits=Limits(100), differentiable=False)
     cell.run_case(lambda call: compare(cell, call), call)
     cell.calls.append(call)
     with pytest.raises(CheckFailed) as raised:
