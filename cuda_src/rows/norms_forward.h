@@ -35,16 +35,15 @@ struct StreamModes {
 };
 
 // Clusters for rows that stream, those longer than teams hold: of blocks of 512 threads; and, if teams hold only
-// shorter rows, of up to 8 blocks of 256, with ragged rows in two smaller blocks per multiprocessor as far as these
-// hold them.
+// shorter rows, of blocks of 256, with ragged rows in two smaller blocks per multiprocessor as far as these hold them.
+// In layer_norm, 16 blocks of 256 threads take 0.80 of the time of 8 of 512 for 262,144 bfloat16: both parameters of
+// eight pieces do not fit into 128 registers.
 using LongNormStreams =
     Shapes<ShapeChoice<RowStreamShape<1, 8, 8, 512, 1, 3>, 8>, ShapeChoice<RowStreamShape<1, 8, 8, 512, 1, 3>, 16>>;
-template <class Small>
-using NormStreams = decltype(joined(
-    Shapes<ShapeChoice<Small, 1>, ShapeChoice<Small, 2>, ShapeChoice<Small, 4>, ShapeChoice<Small, 8>>{},
-    LongNormStreams{}));
-using WholeNormStreams = NormStreams<RowStreamShape<1, 8, 8, 256, 1, 3>>;
-using RaggedNormStreams = NormStreams<RowStreamShape<1, 7, 7, 224, 1, 3, 2>>;
+template <class Small, int... blocks>
+using NormStreams = decltype(joined(Shapes<ShapeChoice<Small, blocks>...>{}, LongNormStreams{}));
+using WholeNormStreams = NormStreams<RowStreamShape<1, 8, 8, 256, 1, 3>, 1, 2, 4, 8, 16>;
+using RaggedNormStreams = NormStreams<RowStreamShape<1, 7, 7, 224, 1, 3, 2>, 1, 2, 4, 8>;
 
 // A norm's arguments.
 template <class T>

@@ -119,9 +119,11 @@ struct TeamKernel {
   }
 
  private:
-  // With the fewest blocks, a power of two, that hold a row. GPUs that support early launches also support clusters.
+  // With the fewest blocks, a power of two, that hold a row; at least two in a cluster, since st.async, by which its
+  // warps exchange values, is not for clusters of one block. GPUs that support early launches also support clusters.
   Plan<Args...> plan_clusters(Stream stream, int64_t teams, int64_t of_row) const {
-    const int64_t of_team = blocks_for(of_row, int64_t{pieces} * threads), blocks = of_team * mates;
+    const int64_t least = mates > 1 ? 1 : 2, hold = blocks_for(of_row, int64_t{pieces} * threads);
+    const int64_t of_team = std::max(least, hold), blocks = of_team * mates;
     const int64_t own = threads_for(of_row, pieces * of_team), clusters = ceil_div(teams, mates);
     if (!stream.starts_early || of_team > most_blocks_a_cluster || blocks > most_blocks) return {};
     if (clusters > trifold::most_blocks / blocks || 100 * of_row < filled * pieces * of_team * own) return {};

@@ -183,14 +183,7 @@ __device__ __forceinline__ Posts<Post> team_posts(const Post& own) {
     alignas(16) __shared__ Post of_warp[most_warps];
     const ClusterPlace at = ClusterPlace::get<mates>();
     Mailbox& mailbox = cluster_mailbox<Post>();
-    if constexpr (mates == 1) {
-      cluster_wait();
-      if (at.blocks == 1) {  // memcheck 2026.4: st.async needs a cluster of at least two blocks
-        if (lane == 0) of_warp[warp] = own;
-        __syncthreads();
-        return {of_warp, warps};
-      }
-    }
+    if constexpr (mates == 1) cluster_wait();
     if (lane < at.blocks) {
       const unsigned to = shared_address(of_warp + at.rank * warps + warp);
       send(own, address_in(to, at.of(at.mate, lane)), address_in(shared_address(&mailbox), at.of(at.mate, lane)));

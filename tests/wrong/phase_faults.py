@@ -124,7 +124,7 @@ PHASES = (
         "messages are sent to blocks that may not have begun",
         "the barrier of the cluster at the kernel's beginning was taken for one that waits",
         "cross_entropy",
-        Edit(_TEAMS, "      cluster_wait();\n      if (at.blocks == 1) {", "      if (at.blocks == 1) {"),
+        Edit(_TEAMS, "    if constexpr (mates == 1) cluster_wait();\n    if (lane", "    if (lane"),
         "wait",
         "forward",
         "jitter",
