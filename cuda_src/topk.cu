@@ -13,8 +13,9 @@ constexpr const char* backward_name = "topk_backward";
 constexpr int64_t blocks_wanted = 4 * 132;
 constexpr int64_t least_vectors = 4096;  // per slice: four tiles of 256 threads
 
-// For the backward pass, as for argmax's.
-constexpr int64_t backward_blocks_wanted = 4 * 8 * 132;
+// For the backward pass, which mostly writes zeros: in longer slices of fewer blocks that takes up to 1.4 times as long
+// on an H200 (benchmarks/notes/ten_ops.md).
+constexpr int64_t backward_blocks_wanted = 32 * 8 * 132;
 constexpr int64_t backward_least_vectors = 2048;
 
 // Writes k results per slice of each row. Fewer threads process a row that fits in one of their tiles: sorting costs
