@@ -21,7 +21,7 @@ from trifold.draft.libdevice import WITH_OUTPUTS
 from trifold.draft.operations import OPERATIONS, WRITE_ELEMENTS
 from trifold.draft.ranges import overflows
 from trifold.draft.records import is_record
-from trifold.draft.refusal import DraftError
+from trifold.draft.refusal import DraftError, Place
 from trifold.draft.tree import Interval, Type
 from trifold.draft.variables import Variables
 
@@ -68,7 +68,7 @@ class Expressions(Calls):
         self.instances = instances
         self.variables: Variables
         self.arrays: dict[t.Version, Array] = {}
-        self.records: dict[t.Version, cpp.Expr] = {}
+        self.records: dict[t.Version, tuple[cpp.Expr, str]] = {}  # with the address space
         self.parts: dict[t.Version, list[cpp.Expr]] = {}  # of a tuple whose elements are separate variables
         self.held: dict[t.Expr | t.Stmt, cpp.Expr] = {}  # what was computed before the statement
 
@@ -206,16 +206,25 @@ class Expressions(Calls):
             "use shape, size or ndim, or x.dtype.type(v), which converts v",
         )
 
-    def member(self, record: t.Expr, name: str, kind: Type | None, interval: Interval | None) -> cpp.Expr:
-        """A field of an element of an array."""
-        if self.module.simulated:
-            raise DraftError(record.place, "records are not translated", "the interpreter runs it")
+    def member(
+        self, record: t.Expr, name: str, kind: Type | None, interval: Interval | None, access: str = "read"
+    ) -> cpp.Expr:
+        """A field of an element of an array. With ``simulated``, the access counts as one to the whole record."""
         if isinstance(record, t.Read) and record.version in self.records:
-            return cpp.Member(self.records[record.version], name, type=kind, interval=interval)
+            held, space = self.records[record.version]
+            if self.module.simulated:
+                held = cpp.CallTo(f"trifold::noted<'{space[0]}', '{access[0]}'>", (held,))
+            return cpp.Member(held, name, type=kind, interval=interval)
         if not isinstance(record, t.Item):
             raise DraftError(record.place, "this record is not translated", "take it from an array: p = points[i]")
-        element, _ = self.element(record.base, record.indices, "read")
+        element, array = self.element(record.base, record.indices, access)
+        self.require_screened_records(array, record.place)
         return cpp.Member(element, name, type=kind, interval=interval)
+
+    def require_screened_records(self, array: Array, place: Place) -> None:
+        """The screen has one state per record: in shared memory, whether a field was written is not known."""
+        if self.module.simulated and array.space == "shared":
+            raise DraftError(place, "records in shared memory are not translated", "the interpreter runs it")
 
     def table_name(self, table: t.Table) -> str:
         assert table.type is not None

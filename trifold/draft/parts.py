@@ -94,16 +94,19 @@ class Parts(Tuples):
             raise DraftError(
                 statement.place, f"{version.name} is no element of an array, or several in turn", "use two names"
             )
-        element, array = self.write.element(value.base, value.indices, "read")
+        access = "view" if self.write.module.simulated else "read"
+        element, array = self.write.element(value.base, value.indices, access)
+        self.write.require_screened_records(array, statement.place)
         name = self._array_name(version)
         kind = self.numbers.name(version.type or ())
         written = array.root is None or array.root in self.write.module.written(self.function)
-        self.write.records[version] = cpp.Name(name, type=version.type)
+        self.write.records[version] = cpp.Name(name, type=version.type), array.space
         return [cpp.Declare(f"{kind}&" if written else f"const {kind}&", [name], element)]
 
     def _store_member(self, statement: t.Store, member: str) -> cpp.Stmt:
         kind = tuple(member_type(each, member, statement.place) for each in statement.base.type or ())
-        target = self.write.member(statement.base, member, kind, None)
+        access = "write" if statement.operator is None else "update"
+        target = self.write.member(statement.base, member, kind, None, access)
         if statement.operator is not None:
             made = self._update(statement, target, target)
             if made.operator != "=":

@@ -283,7 +283,10 @@ class Views:
         return self.numbers.convert(value, self.each(types.int32)) if value.type == self.each(types.boolean) else value
 
     def element(self, base: t.Expr, indices: list[t.Expr], access: str) -> tuple[cpp.Expr, Array]:
-        """An element of an array, in its type in memory. ``access``: read, write, update (both) or atomic."""
+        """An element of an array, in its type in memory.
+
+        ``access``: read, write, update (both), atomic, or view (its address alone).
+        """
         array = self.array(base)
         if len(indices) == 1 and isinstance(indices[0], t.TupleOf):
             indices = list(indices[0].elements)

@@ -4,7 +4,7 @@ import enum
 import math
 
 import numpy as np
-from numba import cuda, float32, int32
+from numba import cuda, float32, from_dtype, int32
 
 WEIGHTS = np.array([0.5, -1.5, 2.5])
 OFFSET = 3
@@ -133,3 +133,38 @@ def warps(which, x, out):
 def doubled(x, y):
     i = cuda.grid(1)
     y[i] = 2 * x[i]
+
+
+PARTICLE = np.dtype([("x", np.float32), ("v", np.float32), ("cell", np.int32), ("right", np.bool_)], align=True)
+RECORD = from_dtype(PARTICLE)
+
+
+@cuda.jit(device=True)
+def moved(particles, i, seconds):
+    particles[i].x += particles[i].v * seconds
+
+
+@cuda.jit
+def particles_move(particles, seconds, total):
+    i = cuda.grid(1)
+    if i < particles.size:
+        own = particles[i]
+        own.v *= 0.5
+        moved(particles, i, seconds)
+        own["cell"] = i // 4
+        particles[i].right = own.x > 0
+        if own.right and own.cell % 2 == 0:
+            cuda.atomic.add(total, 0, own.x)
+
+
+@cuda.jit
+def particles_meet(particles):
+    own = particles[0]
+    own.x = cuda.threadIdx.x
+
+
+@cuda.jit
+def records_in_a_block(out):
+    tile = cuda.shared.array(4, RECORD)
+    tile[cuda.threadIdx.x].x = 1
+    out[cuda.threadIdx.x] = tile[cuda.threadIdx.x].x

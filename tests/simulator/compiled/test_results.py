@@ -98,3 +98,47 @@ def test_a_later_launch_heeds_what_its_own_arguments_are() -> None:
         twice_as_much(x, np.zeros(7))
     with pytest.raises(LaunchError):
         twice_as_much(x, [0.0] * 8)
+
+
+def particles() -> np.ndarray[Any, Any]:
+    made = np.zeros(40, kernels.PARTICLE)
+    made["x"], made["v"] = np.linspace(-1, 2, 40), 3
+    return made
+
+
+@pytest.mark.parametrize("checks", ["all", "none"])
+def test_arrays_of_records(checks: str) -> None:
+    results = []
+    for compiled in (False, True):
+        moved, total = particles(), np.zeros(1)
+        with simulator.options(compiled=compiled, checks=checks):
+            kernels.particles_move[2, 32](moved, np.float32(0.25), total)
+        results.append((moved, total))
+    (expected, sums), (found, found_sums) = results
+    assert found.tobytes() == expected.tobytes()
+    np.testing.assert_allclose(found_sums, sums, rtol=1e-12)
+    assert not any(kernel.startswith("particles_move ") for kernel in interpreted())
+
+
+def test_threads_that_meet_in_a_record() -> None:
+    with (
+        simulator.options(compiled=True),
+        pytest.raises(KernelFault, match=r"race on global array element particles\[0\]"),
+    ):
+        kernels.particles_meet[1, 2](particles())
+    assert not any(kernel.startswith("particles_meet ") for kernel in interpreted())
+
+
+def test_records_whose_fields_are_written_one_by_one_run_in_the_interpreter() -> None:
+    """The screen knows whether a record is written, not which of its fields."""
+    from numba import cuda
+
+    out = np.zeros(4, np.float32)
+    with simulator.options(compiled=True):
+        kernels.records_in_a_block[1, 4](out)
+        with pytest.raises(KernelFault, match=r"uninitialised read of global array element particles\[0\]"):
+            kernels.particles_move[1, 4](cuda.device_array(4, kernels.PARTICLE), np.float32(1), np.zeros(1))
+    assert out.tolist() == [1.0] * 4
+    reasons = {kernel.split(" at ")[0]: reason for kernel, reason in interpreted().items()}
+    assert "records in shared memory are not translated" in reasons["records_in_a_block"]
+    assert reasons["particles_move"] == "particles has records that are not written yet"

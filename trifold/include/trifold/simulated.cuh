@@ -84,6 +84,15 @@ __device__ __forceinline__ T* element(T* array, ArrayName name, At... at) {
   return place;
 }
 
+// A record of an array, of which a field is accessed; parameters as for element().
+template <char space, char access, class T>
+__device__ __forceinline__ T& noted(T& record) {
+#ifdef TRIFOLD_SCREEN
+  screen::note<space, access>(&record);
+#endif
+  return record;
+}
+
 // ---------------------------------------------------------------------------------------------- blocks by regions
 
 // A kernel that runs a whole block, region by region (trifold/draft/regions.py), is an overload with this parameter.

@@ -36,6 +36,8 @@ class Fresh:
         for number in arrays:
             mask = _unwritten(staging.values[number], staging.flags[number])
             if mask is not None and mask.any():
+                if staging.values[number].dtype.names:  # the screen does not distinguish a record's fields
+                    raise FallbackError(f"{staging.names[number]} has records that are not written yet")
                 if not mask.flags.c_contiguous or not staging.values[number].flags.c_contiguous:
                     raise FallbackError(f"{staging.names[number]} is a part of an array that is not wholly written")
                 self._masks[number] = mask
