@@ -310,6 +310,14 @@ def test_what_would_mean_two_things_is_refused_at_its_line(what: str, tmp_path: 
     assert says in found[0][1]
 
 
+@pytest.mark.parametrize("condition", ["__CUDA_ARCH__ < 700", "defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800"])
+def test_lines_are_counted_right_after_branches_that_neither_side_takes(condition: str, tmp_path: Path) -> None:
+    branch = f"#if {condition}\n__device__ int f() {{ return 1; }}\n"
+    text = f"{branch}#elif {condition}\n{branch}#endif\nint x;\n#endif\nint y = no_such_name;\n"
+    ((line, _),) = errors(text, tmp_path)
+    assert line == text.count("\n")
+
+
 def test_a_program_is_compiled_for_the_named_gpu_and_its_dynamic_shared_memory_links(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _SKIPPED = re.compile(
     r"//[^\n]*|/\*.*?\*/|\bR\"(?P<mark>[^()\\\s]*)\(.*?\)(?P=mark)\"|\"(?:\\.|[^\"\\\n])*\"|(?<!\d)'(?:\\.|[^'\\\n])*'",
@@ -113,9 +113,10 @@ class Declaration:
 
 @dataclass(frozen=True)
 class Group:
-    """``#if`` to ``#endif`` around declarations: each branch, with the directive that begins it."""
+    """``#if`` to ``#endif`` around declarations: each branch, with the directive that begins it, and the last one."""
 
     branches: list[tuple[Directive, list[Scope | Declaration | Directive | Group]]]
+    closing: Directive
 
 
 Node = Scope | Declaration | Directive | Group
@@ -284,7 +285,7 @@ def _grouped(flat: list[Scope | Declaration | Directive]) -> list[Node]:
     open_groups: list[tuple[list[Node], Group]] = []
     for each in flat:
         if isinstance(each, Directive) and each.opens:
-            group = Group([(each, [])])
+            group = Group([(each, [])], each)
             open_groups.append((nodes, group))
             nodes = group.branches[0][1]
         elif isinstance(each, Directive) and each.continues and open_groups:
@@ -292,7 +293,7 @@ def _grouped(flat: list[Scope | Declaration | Directive]) -> list[Node]:
             open_groups[-1][1].branches.append((each, nodes))
         elif isinstance(each, Directive) and each.name == "endif" and open_groups:
             nodes, group = open_groups.pop()
-            nodes.append(group)
+            nodes.append(replace(group, closing=each))
         else:
             nodes.append(each)
     while open_groups:  # those that end in a declaration

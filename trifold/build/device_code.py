@@ -319,6 +319,8 @@ class _File:
             self.edits.append((directive.start, directive.end, self._lines(lines, directive.end)))
             self._emit(inside, leaf)
             lines = []
+        # The lines that were added to branches that are not taken count.
+        self._edit(group.closing.end, self._lines([""], group.closing.end))
 
     def _conflicts(self, group: Group, leaves: list[_Leaf], i: int) -> Iterator[str]:
         """Errors if the device takes this branch, the host another one, and both declare the same name."""
