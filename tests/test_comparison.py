@@ -1,0 +1,44 @@
+"""Results against the reference's, where an intermediate result is at the end of the range."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.drawn_specs import cell_here
+from trifold.spec import Call, Spec, TensorCase
+from trifold.verification.comparison import Expected
+
+LARGEST = torch.finfo(torch.float32).max
+CALL = Call((TensorCase((3,), torch.float32),))
+KNOWN = CALL.args[0].make()
+
+
+def _scaled_and_shifted(x: Tensor) -> Tensor:
+    """1.25 · factors · x / KNOWN - LARGEST / 2: the first product is just below the end of the range, no other is."""
+    factors = torch.tensor([1 / 1.25 - 2**-24, 0.7, 0.5], dtype=x.dtype) * (x / KNOWN.to(x.dtype))
+    result: Tensor = 1.25 * (factors * LARGEST) - LARGEST / 2
+    return result
+
+
+@pytest.mark.parametrize(
+    ("result", "right"),
+    [
+        ([float("inf"), 0, 0], True),
+        ([0, float("inf"), 0], False),
+        ([-float("inf"), 0, 0], False),
+        ([float("nan"), 0, 0], False),
+        ([float("inf"), 0, 1e34], False),
+    ],
+)
+def test_inf_is_right_where_the_references_own_intermediate_result_just_does_not_overflow(
+    result: list[float], right: bool
+) -> None:
+    spec = Spec(calls=lambda limits: st.just(CALL))
+    cell = cell_here(_scaled_and_shifted, _scaled_and_shifted, spec, files="op", differentiable=False)
+    expected = Expected.of(cell, CALL)
+    assert bool(expected.native[0].isfinite().all())
+    wrong = expected.wrong(0, expected.native[0] + torch.tensor(result))
+    assert (wrong is None) == right, wrong
