@@ -25,7 +25,11 @@ def rewrite(folder: Path, text: str) -> str:
 
 @pytest.mark.parametrize(
     ("kernel", "callee"),
-    [("void add(int n, float* x)", "add"), ("template <class T, int n = 4> void add(int n, T* x)", "ns::add<T, 4>")],
+    [
+        ("void add(int n, float* x)", "add"),
+        ("template <class T, int n = 4> void add(int n, T* x)", "ns::add<T, 4>"),
+        ("__global__ void add(int, float*); void add(int n, float* x)", "add"),
+    ],
 )
 def test_a_launch_calls_the_function_that_stands_before_it(kernel: str, callee: str, tmp_path: Path) -> None:
     head, _, declared = kernel.rpartition("void ")
@@ -44,8 +48,17 @@ def test_a_launch_calls_the_function_that_stands_before_it(kernel: str, callee: 
         ("__global__ void add(int n, float* x, int m = 1) {}", "add"),
         ("__global__ void add(int& n, float* x) {}", "add"),
         ("__global__ void add(int n, float* x) {} __global__ void add(int n, double* x) {}", "add"),
+        ("__global__ void add(int n); __global__ void add(int n, float* x) {}", "add"),
     ],
-    ids=["deduced", "partly deduced", "a pack", "default", "a reference", "overloaded"],
+    ids=[
+        "deduced",
+        "partly deduced",
+        "a pack",
+        "default",
+        "a reference",
+        "overloaded",
+        "declared with other parameters",
+    ],
 )
 def test_a_launch_calls_any_function_with_its_arguments(kernels: str, callee: str, tmp_path: Path) -> None:
     text = rewrite(tmp_path, f"{kernels}\nvoid f() {{ {callee}<<<1, 2>>>(n, NULL); }}\n")

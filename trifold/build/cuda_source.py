@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,6 +91,7 @@ class SourceFile:
         self.masked = _without_comments_and_strings(self.content, self.nodes)
         self.functions = [node for node in self.nodes if node.type == "function_definition"]
         self.kernels = tuple(self._kernels())
+        self.kernels_declared = set(self._kernels_declared())
         self.defined = set(self._defined())
         self.includes = dict(self._includes(folders))
 
@@ -104,24 +105,34 @@ class SourceFile:
         return DEVICE.search(self.masked, function.start_byte, head_end) is not None
 
     def _kernels(self) -> Iterator[Kernel]:
-        for function in self.functions:
-            declarator = function.child_by_field_name("declarator")
+        for function, name, parameters in self._kernel_heads(self.functions):
+            template = tuple(self._template_parameters(function))
+            declared = self._parts(parameters)
+            names = tuple(map(_parameter_name, declared))
+            references = tuple(b"&" in each.partition(b"=")[0] for each in declared)
+            dims = CLUSTER_CONSTANT.search(self.masked, parameters.end_byte, function.end_byte)
+            cluster = "" if dims is None else dims[1].decode()
+            yield Kernel(self.text(name), names, template, tuple(self._namespaces(function)), cluster, references)
+
+    def _kernels_declared(self) -> Iterator[tuple[str, int]]:
+        """The names of kernels that are declared without a body, and how many parameters they have there."""
+        for _, name, parameters in self._kernel_heads(node for node in self.nodes if node.type == "declaration"):
+            yield self.text(name), len(self._parts(parameters))
+
+    def _kernel_heads(self, declarations: Iterable[Node]) -> Iterator[tuple[Node, Node, Node]]:
+        """Those of the declarations that are of kernels, with their names and parameters."""
+        for node in declarations:
+            declarator = node.child_by_field_name("declarator")
             while declarator is not None and declarator.type != "function_declarator":
                 declarator = declarator.child_by_field_name("declarator")
-            head = self.masked[function.start_byte : declarator.start_byte] if declarator is not None else b""
-            if declarator is None or b"__global__" not in head:
+            if declarator is None or b"__global__" not in self.masked[node.start_byte : declarator.start_byte]:
                 continue
-            name = declarator.child_by_field_name("declarator")
-            parameters = declarator.child_by_field_name("parameters")
+            name, parameters = (declarator.child_by_field_name(each) for each in ("declarator", "parameters"))
             if name is not None and parameters is not None:
-                inside = self.masked[parameters.start_byte + 1 : parameters.end_byte - 1]
-                template = tuple(self._template_parameters(function))
-                declared = _split(inside)
-                names = tuple(map(_parameter_name, declared))
-                references = tuple(b"&" in each.partition(b"=")[0] for each in declared)
-                dims = CLUSTER_CONSTANT.search(self.masked, parameters.end_byte, function.end_byte)
-                cluster = "" if dims is None else dims[1].decode()
-                yield Kernel(self.text(name), names, template, tuple(self._namespaces(function)), cluster, references)
+                yield node, name, parameters
+
+    def _parts(self, parameters: Node) -> list[bytes]:
+        return _split(self.masked[parameters.start_byte + 1 : parameters.end_byte - 1])
 
     def _template_parameters(self, function: Node) -> Iterator[str]:
         parent = function.parent

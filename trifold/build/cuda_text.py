@@ -81,8 +81,10 @@ def read_program(path: Path, folders: tuple[Path, ...] = (), *, drop_torch: bool
             files[current] = SourceFile(current, folders, _readable)
             waiting += files[current].includes.values()
     every = [kernel for file in reversed(files.values()) for kernel in file.kernels]
-    known = Counter(kernel.name for kernel in every)
-    kernels = {kernel.name: replace(kernel, overloaded=known[kernel.name] > 1) for kernel in every}
+    forms = Counter(kernel.name for kernel in every)
+    declared = set().union(*(file.kernels_declared for file in files.values()))
+    forms.update(name for name, count in declared - {(kernel.name, len(kernel.parameters)) for kernel in every})
+    kernels = {kernel.name: replace(kernel, overloaded=forms[kernel.name] > 1) for kernel in every}
     of_torch = torch_text.HostCode.of(files.values()) if drop_torch else None
     defined = {name for file in files.values() for name in file.defined}
     others = {name for file in files.values() for name in file.declared_outside}
