@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tests.drawn_specs import cell_here
 from trifold.spec import Call, Spec, TensorCase
-from trifold.verification.comparison import Expected
+from trifold.verification.comparison import Expected, with_working, within_range
 
 LARGEST = torch.finfo(torch.float32).max
 CALL = Call((TensorCase((3,), torch.float32),))
@@ -42,3 +42,12 @@ def test_inf_is_right_where_the_references_own_intermediate_result_just_does_not
     assert bool(expected.native[0].isfinite().all())
     wrong = expected.wrong(0, expected.native[0] + torch.tensor(result))
     assert (wrong is None) == right, wrong
+
+
+def test_sizes_are_those_of_numbers_in_the_dtype_and_working_sizes_need_not_be() -> None:
+    (size,) = within_range([torch.tensor([2.0, 1e6], dtype=torch.float64)], torch.float16)
+    assert size is not None
+    assert size.tolist() == [2, 65504]
+    (both,) = with_working([size], [torch.tensor([0, 2.0**33])], torch.float16)
+    assert both is not None
+    assert both.tolist() == [2, 65504 + 2.0**20]

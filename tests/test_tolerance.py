@@ -193,6 +193,14 @@ def test_in_float64_an_intermediate_result_may_underflow_before_it_is_enlarged()
     assert mismatch(exact * 0, exact, exact, None) is not None
 
 
+def test_terms_beyond_the_range_of_a_half_type_widen_the_bound_of_their_sum_and_an_infinite_scale_does_not() -> None:
+    exact = torch.tensor([3789.0], dtype=torch.float64)
+    native, off = exact.half(), (exact + 331).half()
+    assert mismatch(off, exact, native, torch.tensor([1e6])) is None
+    assert mismatch(off, exact, native, torch.tensor([float("inf")])) is not None
+    assert mismatch(off.float(), exact, native.float(), torch.tensor([1e6])) is not None
+
+
 def test_zeros_never_pass_for_a_result_that_is_not_zero() -> None:
     for dtype in DTYPES:
         exact = torch.tensor([1.0, 0.0], dtype=torch.float64)

@@ -156,11 +156,19 @@ def scales(cell: Cell, call: Call, dtype: torch.dtype | None = None) -> tuple[Te
     else:
         seed(call.seed)
         sizes = _padded(cell, as_tuple(spec.scale(cell.reference, *args, **kwargs)))
+    sizes = within_range(sizes, dtype or call.dtype)
     if spec.working_scale is None:
         return sizes
     seed(call.seed)
     working = _padded(cell, as_tuple(spec.working_scale(cell.reference, *args, **kwargs)))
     return with_working(sizes, working, dtype or call.dtype)
+
+
+def within_range(sizes: Sequence[Tensor | None], dtype: torch.dtype) -> tuple[Tensor | None, ...]:
+    """``sizes`` of numbers that are rounded to ``dtype``, up to its largest one."""
+    if not dtype.is_floating_point:
+        return tuple(sizes)
+    return tuple(None if size is None else size.clamp(max=torch.finfo(dtype).max) for size in sizes)
 
 
 def with_working(

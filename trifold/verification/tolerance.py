@@ -117,10 +117,11 @@ def allowed_error(
     """
     info = torch.finfo(dtype)
     finite = torch.isfinite(want)
-    size = torch.where(finite, want.abs(), 0.0)
+    size = torch.where(finite, want.abs(), 0.0).clamp(max=info.max)
     if scale is not None:
-        size = torch.maximum(size, torch.nan_to_num(scale.detach().double().cpu().abs().expand_as(want), nan=0.0))
-    size = size.clamp(max=info.max)
+        known = torch.nan_to_num(scale.detach().double().cpu().abs().expand_as(want), nan=0.0, posinf=info.max)
+        size = torch.maximum(size, known)
+    size = size.clamp(max=_largest_size(dtype))
     unit = size * (info.eps / 2)
     quantum = info.smallest_normal * info.eps
     own_error = torch.where(finite & torch.isfinite(own), (own - want).abs(), 0.0)
@@ -132,6 +133,13 @@ def allowed_error(
     # Not multiplied by `unit`, which is no number where float64's own results are subnormal.
     allowed = torch.maximum(size * (multiple * info.eps / 2) + underflow, 2 * own_error)
     return Bound(allowed, unit.clamp(min=quantum), multiple)
+
+
+def _largest_size(dtype: torch.dtype) -> float:
+    """The dtype's largest number; of half types, what the largest of float32, in which they are computed, is in their
+    round-offs: a sum may have terms beyond the range of its result."""
+    info, computed = torch.finfo(dtype), torch.finfo(torch.float32)
+    return computed.max * (computed.eps / info.eps) if dtype.itemsize == 2 else info.max
 
 
 def _special_mismatch(

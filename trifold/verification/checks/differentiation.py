@@ -16,7 +16,7 @@ from trifold.spec.call import Path, put_at, tensor_at
 from trifold.spec.case import AnyCase
 from trifold.verification.calls import FORMS, FORMS_LIMITS, FORMS_SALT, exchanged
 from trifold.verification.cell import Arguments, Cell
-from trifold.verification.comparison import with_working
+from trifold.verification.comparison import with_working, within_range
 from trifold.verification.noise import Evaluations, mismatch_beyond_noise, similar_calls
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.results import as_tuple
@@ -281,8 +281,8 @@ def gradient_scales(
         sizes = differentiate(
             cell, call, paths, cell.reference, convert=lambda x: exact(x).abs(), upstream=torch.abs, outer=outer
         )
-        return sizes.grads
-    every = _stated(cell, call, spec.gradient_scale, outer)
+        return within_range(sizes.grads, dtype or call.dtype)
+    every = within_range(_stated(cell, call, spec.gradient_scale, outer), dtype or call.dtype)
     if spec.gradient_working_scale is not None:
         every = with_working(every, _stated(cell, call, spec.gradient_working_scale, outer), dtype or call.dtype)
     sizes_at = dict(zip(_stated_paths(cell, call), every, strict=True))
