@@ -99,6 +99,28 @@ template <typename T> __global__ void mean(const T* x, T* y, int n) {
     assert torch.equal(y, x.mean(1))
 
 
+def test_keys_as_unsigned_numbers_are_in_the_same_order() -> None:
+    twiddle = RawKernel(
+        """
+#include <cub/util_type.cuh>
+template <typename T> __global__ void twiddle(const T* x, long long* bits, T* back) {
+  using Traits = cub::Traits<T>;
+  using Bits = typename Traits::UnsignedBits;
+  Bits key = Traits::TwiddleIn(reinterpret_cast<const Bits&>(x[threadIdx.x]));
+  bits[threadIdx.x] = key;
+  key = Traits::TwiddleOut(key);
+  back[threadIdx.x] = reinterpret_cast<T&>(key);
+}""",
+        "twiddle<float>",
+    )
+    x = torch.tensor([-float("inf"), -3e38, -1.5, -1e-45, -0.0, 0.0, 1e-45, 2.0, 3e38, float("inf")])
+    bits, back = torch.zeros(len(x), dtype=torch.int64), torch.zeros_like(x)
+    twiddle(1, len(x), (x, bits, back))
+    assert torch.equal(bits.sort().values, bits)
+    assert len(bits.unique()) == len(x)
+    assert torch.equal(back, x)
+
+
 KERNEL = """#pragma once
 #include <cub/cub.cuh>
 #include <trifold/cuda.cuh>

@@ -1,4 +1,4 @@
 // CUDA's header of this name, for g++.
 #pragma once
 
-#include <trifold/cpu/cub/types.h>
+#include <trifold/cpu/cub/radix_keys.h>

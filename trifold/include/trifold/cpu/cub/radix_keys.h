@@ -4,6 +4,8 @@
 #include <trifold/cpu/bits.h>
 #include <trifold/cpu/cub/types.h>
 
+#include <limits>
+
 namespace cub::details {
 
 // -0 and 0 are the same key, and NaNs are beyond the infinity of their sign, as in CUB.
@@ -31,3 +33,37 @@ unsigned radix_digit(const Key& key, int begin, int bits, bool descending) {
 }
 
 }  // namespace cub::details
+
+namespace cub {
+
+// A number's bits, as an unsigned number in the same order (TwiddleIn), and back. As CUB's, it keeps -0 below 0.
+template <class T>
+struct Traits {
+  static_assert(std::is_arithmetic_v<T> || trifold::cpu::one_of<T, __half, __nv_bfloat16>,
+                "Traits are those of numbers");
+  using UnsignedBits = trifold::cpu::Word<sizeof(T)>;
+  static constexpr bool PRIMITIVE = true;
+
+  static constexpr UnsignedBits TwiddleIn(UnsignedBits key) {
+    if constexpr (std::is_integral_v<T>)
+      return std::is_signed_v<T> ? key ^ sign : key;
+    else
+      return key ^ ((key & sign) != 0 ? all : sign);
+  }
+  static constexpr UnsignedBits TwiddleOut(UnsignedBits key) {
+    if constexpr (std::is_integral_v<T>)
+      return TwiddleIn(key);
+    else
+      return key ^ ((key & sign) != 0 ? sign : all);
+  }
+  static constexpr T Max() { return ::std::numeric_limits<T>::max(); }
+  static constexpr T Lowest() { return ::std::numeric_limits<T>::lowest(); }
+
+ private:
+  static constexpr UnsignedBits all = static_cast<UnsignedBits>(~UnsignedBits{0});
+  static constexpr UnsignedBits sign = static_cast<UnsignedBits>(UnsignedBits{1} << (8 * sizeof(T) - 1));
+};
+template <class T>
+using NumericTraits = Traits<T>;
+
+}  // namespace cub
