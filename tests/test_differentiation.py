@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tests.drawn_specs import cell_here
 from tests.wrong.entry import GALLERY
 from trifold.implementation import reference
-from trifold.spec import AliasCase, Call, Sample, TensorCase
+from trifold.spec import AliasCase, Call, Sample, Spec, TensorCase
 from trifold.spec.load import load_spec
 from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import (
@@ -25,6 +26,7 @@ from trifold.verification.checks.differentiation import (
     upstream_gradient,
 )
 from trifold.verification.checks.gradients import _compare_specials
+from trifold.verification.outcomes import CheckFailed
 
 
 def _cell(op: str, function: Any = None) -> Cell:
@@ -124,3 +126,27 @@ def test_the_sign_of_infinity_times_a_rounding_error_is_free(off: float, fill: A
     x = TensorCase((3, 10), torch.float32, "expanded", fill, seed=seed, dim=1)
     call = Call((x, TensorCase((10,), torch.float32, seed=seed), None), seed=seed)
     _compare_specials(_cell("layer_norm", another_mean), call, special_upstream_gradient)
+
+
+class _InfinitelySteep(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, factor: float) -> torch.Tensor:
+        return x * 2.0**-10 * factor
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return grads[0] * torch.inf, None
+
+
+@pytest.mark.parametrize(("share", "right"), [(1, True), (0.9, False)])
+def test_a_gradient_may_overflow_where_the_references_just_does_not(share: float, right: bool) -> None:
+    factor = torch.finfo(torch.float32).max * share
+    call = Call((TensorCase((4,), torch.float32),))
+    cell = cell_here(
+        lambda x: _InfinitelySteep.apply(x, factor),  # type: ignore[no-untyped-call]
+        lambda x: x * 2.0**-10 * factor,
+        Spec(calls=lambda limits: st.just(call)),
+        files="op",
+    )
+    with contextlib.nullcontext() if right else pytest.raises(CheckFailed, match="inf where the exact one is"):
+        _compare_specials(cell, call, lambda result, dtype, seed: torch.ones_like(result))

@@ -93,8 +93,8 @@ class Expected:
         if not native.is_floating_point() or not bool(near.any()):
             return torch.zeros((), dtype=torch.bool)
         args, kwargs = self.call.arguments(self.cell.device)
-        grown = self.cell.refer(self.call, (_each_number(_grown, args), _each_number(_grown, kwargs)))[number]
-        other = grown.detach().cpu()
+        larger = self.cell.refer(self.call, (_each_number(grown, args), _each_number(grown, kwargs)))[number]
+        other = larger.detach().cpu()
         return near & ((other == got) | (other.isnan() & got.isnan()))
 
     def _ties(self, how: Result, result: Tensor, native: Tensor) -> Tensor:
@@ -193,7 +193,7 @@ def _each_number(change: Callable[[Tensor], Tensor], value: Any) -> Any:
     return change(value) if isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex()) else value
 
 
-def _grown(x: Tensor) -> Tensor:
+def grown(x: Tensor) -> Tensor:
     """Finite numbers, larger by eight round-offs, as far as the range goes."""
     if x.is_complex():
         return x
