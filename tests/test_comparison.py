@@ -44,10 +44,11 @@ def test_inf_is_right_where_the_references_own_intermediate_result_just_does_not
     assert (wrong is None) == right, wrong
 
 
-def test_sizes_are_those_of_numbers_in_the_dtype_and_working_sizes_need_not_be() -> None:
-    (size,) = within_range([torch.tensor([2.0, 1e6], dtype=torch.float64)], torch.float16)
+def test_sizes_beyond_the_range_of_a_half_type_count_in_round_offs_of_float32() -> None:
+    sizes = [torch.tensor([2.0, 65504 + 2.0**33], dtype=torch.float64)]
+    (size,) = within_range(sizes, torch.float16)
     assert size is not None
-    assert size.tolist() == [2, 65504]
-    (both,) = with_working([size], [torch.tensor([0, 2.0**33])], torch.float16)
+    assert size.tolist() == [2, 65504 + 2.0**20]
+    (both,) = with_working([size], [torch.tensor([2.0**13, 0])], torch.float16)
     assert both is not None
-    assert both.tolist() == [2, 65504 + 2.0**20]
+    assert both.tolist() == [3, 65504 + 2.0**20]

@@ -165,10 +165,14 @@ def scales(cell: Cell, call: Call, dtype: torch.dtype | None = None) -> tuple[Te
 
 
 def within_range(sizes: Sequence[Tensor | None], dtype: torch.dtype) -> tuple[Tensor | None, ...]:
-    """``sizes`` of numbers that are rounded to ``dtype``, up to its largest one."""
+    """``sizes``, in round-offs of ``dtype``, of which what is beyond its range is in round-offs of the type that an op
+    of that dtype computes in: numbers of that size are not rounded to ``dtype``."""
     if not dtype.is_floating_point:
         return tuple(sizes)
-    return tuple(None if size is None else size.clamp(max=torch.finfo(dtype).max) for size in sizes)
+    largest = torch.finfo(dtype).max
+    inside = [None if size is None else size.clamp(max=largest) for size in sizes]
+    beyond = [None if size is None else (size - largest).clamp(min=0) for size in sizes]
+    return with_working(inside, beyond, dtype) if dtype.itemsize == 2 else tuple(inside)
 
 
 def with_working(
