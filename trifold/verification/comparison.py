@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trifold.isolation.tensors import mapped
 from trifold.spec import Call, Result
 from trifold.verification.cell import Cell
 from trifold.verification.noise import Evaluations, mismatch_beyond_noise, similar_calls
@@ -92,9 +93,8 @@ class Expected:
         near = native.isfinite() & ~got.isfinite()
         if not native.is_floating_point() or not bool(near.any()):
             return torch.zeros((), dtype=torch.bool)
-        args, kwargs = self.call.arguments(self.cell.device)
-        larger = self.cell.refer(self.call, (_each_number(grown, args), _each_number(grown, kwargs)))[number]
-        other = larger.detach().cpu()
+        arguments = mapped(self.call.arguments(self.cell.device), only_floating(grown))
+        other = self.cell.refer(self.call, arguments)[number].detach().cpu()
         return near & ((other == got) | (other.isnan() & got.isnan()))
 
     def _ties(self, how: Result, result: Tensor, native: Tensor) -> Tensor:
@@ -152,7 +152,7 @@ def scales(cell: Cell, call: Call, dtype: torch.dtype | None = None) -> tuple[Te
     args, kwargs = cell.converted(*call.arguments(cell.device))
     spec = cell.spec
     if spec.scale is None:
-        sizes = _of_numbers(cell.refer(call, (_each_number(torch.abs, args), _each_number(torch.abs, kwargs))))
+        sizes = _of_numbers(cell.refer(call, mapped((args, kwargs), only_floating(torch.abs))))
     else:
         seed(call.seed)
         sizes = _padded(cell, as_tuple(spec.scale(cell.reference, *args, **kwargs)))
@@ -188,13 +188,9 @@ def with_working(
     return tuple(size if size is None or more is None else size + share * more for size, more in pairs)
 
 
-def _each_number(change: Callable[[Tensor], Tensor], value: Any) -> Any:
-    """``change`` of each floating or complex tensor; anything else unchanged."""
-    if isinstance(value, dict):
-        return {name: _each_number(change, one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_each_number(change, one) for one in value)
-    return change(value) if isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex()) else value
+def only_floating(convert: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """``convert`` of floating and complex tensors; others stay as they are."""
+    return lambda value: convert(value) if value.is_floating_point() or value.is_complex() else value
 
 
 def grown(x: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from trifold.spec.call import Path, put_at, tensor_at
 from trifold.spec.case import AnyCase
 from trifold.verification.calls import FORMS, FORMS_LIMITS, FORMS_SALT, exchanged
 from trifold.verification.cell import Arguments, Cell
-from trifold.verification.comparison import with_working, within_range
+from trifold.verification.comparison import only_floating, with_working, within_range
 from trifold.verification.noise import Evaluations, mismatch_beyond_noise, similar_calls
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.results import as_tuple
@@ -214,7 +214,7 @@ def differentiate(
         outer: makes the upstream gradient of a result; default: :func:`upstream_gradient`.
         through: the results that have an upstream gradient, the others are unused; default: all.
     """
-    change = _only_floating(convert)
+    change = only_floating(convert or (lambda value: value))
     arguments = tuple(mapped(list(call.arguments(cell.device)), change))
     inputs = require_gradients(arguments, call, paths)
     seed(call.seed)
@@ -248,14 +248,6 @@ def _of_result(drawn: Tensor, result: Tensor, change: Convert, upstream: Convert
     value = change(drawn)
     value = value if upstream is None else upstream(value)
     return value if value.dtype == result.dtype else value.to(result.dtype)
-
-
-def _only_floating(convert: Convert | None) -> Convert:
-    def change(value: Tensor) -> Tensor:
-        floating = value.is_floating_point() or value.is_complex()
-        return convert(value) if convert is not None and floating else value
-
-    return change
 
 
 def exactly(cell: Cell) -> Convert:
