@@ -201,6 +201,16 @@ def test_terms_beyond_the_range_of_a_half_type_widen_the_bound_of_their_sum_and_
     assert mismatch(off.float(), exact, native.float(), torch.tensor([1e6])) is not None
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_near_the_end_of_a_half_types_range_a_rounded_result_is_right_where_pytorchs_own_overflows(
+    dtype: torch.dtype,
+) -> None:
+    exact = torch.tensor([-0.8882 * torch.finfo(dtype).max], dtype=torch.float64)
+    rounded, overflowed = exact.to(dtype), torch.tensor([float("-inf")], dtype=dtype)
+    assert mismatch(rounded, exact, overflowed, 2 * exact.abs()) is None
+    assert mismatch((exact * 0.9).to(dtype), exact, overflowed, 2 * exact.abs()) is not None
+
+
 def test_zeros_never_pass_for_a_result_that_is_not_zero() -> None:
     for dtype in DTYPES:
         exact = torch.tensor([1.0, 0.0], dtype=torch.float64)

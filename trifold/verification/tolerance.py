@@ -136,10 +136,10 @@ def allowed_error(
 
 
 def _largest_size(dtype: torch.dtype) -> float:
-    """The dtype's largest number; of half types, what the largest of float32, in which they are computed, is in their
-    round-offs: a sum may have terms beyond the range of its result."""
+    """The dtype's largest number; of half types more, since a sum, which is computed in float32, may have terms beyond
+    the range of its result: float32's largest number, in round-offs of the half type, is added."""
     info, computed = torch.finfo(dtype), torch.finfo(torch.float32)
-    return computed.max * (computed.eps / info.eps) if dtype.itemsize == 2 else info.max
+    return info.max + (computed.max * (computed.eps / info.eps) if dtype.itemsize == 2 else 0.0)
 
 
 def _special_mismatch(
