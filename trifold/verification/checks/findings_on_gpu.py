@@ -1,8 +1,9 @@
 """What compute-sanitizer finds in the kernels that run on a GPU.
 
 Each of its four tools watches its own process of the op, during the fewest calls that launch every kernel instance,
-forward and backward. Results are compared with the reference as in other checks. After a call that does not return
-under one tool, the others are not tried: they would wait for it as long.
+forward and backward. Results are compared with the reference as in other checks. A call that does not return under a
+tool is made again in another process, since the tools have hung with right kernels. After one that hangs there too,
+the other tools are not tried: they would wait for it as long.
 """
 
 from __future__ import annotations
@@ -114,11 +115,14 @@ def findings_on_gpu(cell: Cell) -> str:
         watched = [_watched(cell, sanitizer, tool, folder, stack) for tool in compute_sanitizer.TOOLS]
         for one in watched:  # they import torch in parallel, which takes longer than the calls
             one.process.start()
-        for number, one in enumerate(watched, start=1):  # one by one: each needs memory of the GPU for a context
-            _load(one)
+        for number, one in enumerate(watched):  # one by one: each needs memory of the GPU for a context
             _run(cell, one, calls)
             if isinstance(one.failure, OpHangs):
-                del watched[number:]
+                remarks.append(f"under {one.tool}, a call did not return, and was made again")
+                one = watched[number] = _watched(cell, sanitizer, one.tool, folder, stack)
+                _run(cell, one, calls)
+            if isinstance(one.failure, OpHangs):
+                del watched[number + 1 :]
                 break
         acceptances = _acceptances(cell)
         found = [finding for one in watched for finding in _only_accepted(cell, one, acceptances)]
@@ -164,19 +168,13 @@ def _watched(cell: Cell, sanitizer: Path, tool: str, folder: Path, stack: ExitSt
     return _Watched(tool, stack.enter_context(cell.process.another(under, _ENVIRONMENT, slower=_SLOWER)), log)
 
 
-def _load(one: _Watched) -> None:
-    one.process.start()  # the one to be ended with the judge: the others only wait
-    try:
-        one.process.load(build=True)
-    except (Exception, OpDied) as error:
-        one.failure = error
-
-
 def _run(cell: Cell, one: _Watched, calls: Iterable[tuple[str, Call]]) -> None:
     """Make the calls under a tool until one fails. Then the process ends, and the tool with it."""
     seen = _in(cell, one.process)
     try:
-        for name, call in calls if one.failure is None else ():
+        one.process.start()  # the one to be ended with the judge: the others only wait
+        one.process.load(build=True)
+        for name, call in calls:
             cell.begin(call, f"{name}, under {one.tool}" if name else f"under {one.tool}")
             with one.process.running() as observed:
                 one.made.append(_Made(call, observed))
@@ -184,8 +182,7 @@ def _run(cell: Cell, one: _Watched, calls: Iterable[tuple[str, Call]]) -> None:
                 forward(seen, call, seen.implementation.function).values_and_gradients()
             one.made[-1].log_bytes = _size(one.log)
             require_undamaged(observed, call)
-        if one.failure is None:
-            one.missed = [name for name, count in one.process.branches().items() if count == 0]
+        one.missed = [name for name, count in one.process.branches().items() if count == 0]
     except (Exception, OpDied) as error:
         one.failure = error
     one.end = one.process.close()
