@@ -4,17 +4,19 @@
     python benchmarks/figures.py --check    exit with 1 if a document does not say what the JSON files say
 
 The JSON files are written by ``trifold bench --json``. docs/performance.md has a line for each op, pass and dtype,
-figures.md one for each case and each target. In both, the figures are between two comments.
+figures.md one for each case and each target, and the profiles of benchmarks/profile_rows.py. In both, the figures are
+between two comments.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trifold.bench.interval import Estimate
 from trifold.bench.plot import by_shape, path_over_shapes, plot
@@ -31,6 +33,7 @@ TABLES = f"{RESULTS}/figures.md"
 GRAPH = "graph"  # the method that times kernels without the host
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 PLOT = "figures.png"
+PROFILES = "profile/h200-rows.json"
 
 
 def results_in(folder: Path) -> list[tuple[Path, Results]]:
@@ -51,8 +54,9 @@ def summary(results: Sequence[tuple[Path, Results]], states: dict[str, State]) -
     return _between(parts, states)
 
 
-def block(results: Sequence[tuple[Path, Results]], states: dict[str, State]) -> str:
-    """Return the figures of ``TABLES``: each case and each target. Arguments and result as of :func:`summary`."""
+def block(results: Sequence[tuple[Path, Results]], states: dict[str, State], profiles: Path) -> str:
+    """Return the figures of ``TABLES``: each case, each target, and the profiles in a file, if there is one. Other
+    arguments and the result as of :func:`summary`."""
     parts = []
     drawn = False
     for path, one in results:
@@ -68,7 +72,20 @@ def block(results: Sequence[tuple[Path, Results]], states: dict[str, State]) -> 
         parts += [_shapes(table) for table in over_shapes]
         if one.figures:
             parts.append(_table(("target", "measured", "verdict"), _verdicts(one)))
+    if profiles.is_file():
+        parts += _profiles(json.loads(profiles.read_text(encoding="utf-8")))
     return _between(parts, states)
+
+
+def _profiles(document: Mapping[str, Any]) -> tuple[str, str]:
+    """The source and the table of a file that benchmarks/profile_rows.py has written."""
+    lines = []
+    for one in document["kernels"]:
+        waits = [f"{reason.replace('_', ' ')} {cycles:.1f}" for reason, cycles in one["stalls"].items() if cycles >= 1]
+        shares = [f"{one[name]:.0f}%" for name in ("memory", "issued", "warps")]
+        lines.append((one["what"], f"{one['microseconds']:.1f}", *shares, str(one["registers"]), ", ".join(waits)))
+    head = ("pass, shape, dtype", "µs", "memory", "issue slots", "warps", "registers", "waits")
+    return f"{describe(document['environment'])} (`{RESULTS}/{PROFILES}`)", _table(head, lines)
 
 
 def _source(path: Path, results: Results) -> str:
@@ -213,7 +230,10 @@ def main(arguments: Sequence[str] | None = None, *, root: Path = ROOT) -> int:
     results = results_in(root / RESULTS)
     states = {} if root != ROOT else states_of(root)
     differ = False
-    for name, text in ((DOCUMENT, summary(results, states)), (TABLES, block(results, states))):
+    for name, text in (
+        (DOCUMENT, summary(results, states)),
+        (TABLES, block(results, states, root / RESULTS / PROFILES)),
+    ):
         document = root / name
         old = document.read_text(encoding="utf-8")
         new = with_block(old, text, name)
