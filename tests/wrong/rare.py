@@ -482,6 +482,23 @@ ONE_SIZE = (
         message="768",
     ),
     Wrong(
+        name="rows of 23 slices of 37 numbers begin anew in the middle",
+        why="the width is a product of numbers that have names",
+        op="cumsum",
+        edits=edits(
+            "header",
+            (f"{_STORED}before)", f"{_STORED}(columns == slices * sizes::slice ? Sum(0) : before))"),
+            (
+                "#include <trifold/reduce.cuh>\n",
+                "#include <trifold/reduce.cuh>\nconstexpr int slices = 23;\n"
+                "namespace sizes {\ninline constexpr int slice = 37;\n}\n",
+            ),
+        ),
+        row="values",
+        implementation="port",
+        message="851",
+    ),
+    Wrong(
         name="of 12,033 numbers half are not added",
         why="a number of elements has a case of its own",
         op="add",
