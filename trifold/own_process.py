@@ -1,9 +1,20 @@
-"""Modules of trifold that run as a process of their own, ``python -m``."""
+"""Processes that trifold starts: its own modules, ``python -m``, and programs that must not outlive it."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import sys
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_prctl = ctypes.CDLL(None).prctl
+
+
+def end_with_parent() -> None:
+    """Make this process end, killed by a signal, when the thread that forked it ends: for ``preexec_fn``, and after
+    ``os.fork``. A program that runs for hours would otherwise survive a command that was killed."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def command(module: str, *arguments: str) -> list[str]:

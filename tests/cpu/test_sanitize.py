@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 import typer
 
+from tests.processes import runs
 from trifold.errors import ArgumentError, BuildError
 from trifold.sanitize.command import sanitize as sanitize_command
 from trifold.sanitize.program import ProgramReport, sanitize
@@ -231,6 +233,24 @@ def command(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str
 def test_the_commands_output_input_and_exit_status_are_the_programs() -> None:
     done = command(str(PROGRAMS / "mistakes.cu"), "echo", "--seed", stdin="hello\n")
     assert (done.returncode, done.stdout, done.stderr) == (7, "hello --seed\n", "to stderr\n")
+
+
+def test_a_program_ends_with_a_command_that_is_killed(tmp_path: Path) -> None:
+    program = tmp_path / "forever.cu"
+    program.write_text(
+        "#include <cstdio>\n#include <unistd.h>\n"
+        'int main() { printf("%d\\n", getpid()); fflush(stdout); for (;;) sleep(1); }\n'
+    )
+    arguments = [sys.executable, "-m", "trifold", "sanitize", str(program)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        started = int(process.stdout.readline())
+        assert runs(started)
+        process.kill()
+    deadline = time.monotonic() + 10
+    while runs(started) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not runs(started)
 
 
 def test_the_command_prints_findings_and_writes_them_as_json(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ they fork can use it. If not, workers are fresh processes.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import gc
 import importlib
@@ -62,7 +61,6 @@ _OF_OPS = (
 )
 # Makes torch.cuda.is_available() ask the management library, which unlike CUDA leaves the process able to fork.
 _ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 @dataclass(frozen=True)
@@ -350,7 +348,7 @@ def _serve_both(workers: socket.socket, worker: str) -> None:
     os.environ.pop("LD_PRELOAD", None)  # the guard is for ops, not for the compilers that they start
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # workers must not be forked where ops cannot be
+        own_process.end_with_parent()  # workers must not be forked where ops cannot be
         ours.close()
         _ops.append(theirs)
         _import([worker])

@@ -18,6 +18,7 @@ from trifold.build import diagnostics, text
 from trifold.errors import BuildError, of_signal
 from trifold.findings import Finding, from_json
 from trifold.limits import capability_name, limits_of
+from trifold.own_process import end_with_parent
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,7 @@ def sanitize(
                 [str(built.path), *arguments],
                 env={**os.environ, "TRIFOLD_PROGRAM": options_of_run, "TRIFOLD_ACCEPTED": for_engine(accepted)},
                 pass_fds=[writing],
+                preexec_fn=end_with_parent,
             )
         finally:
             os.close(writing)
