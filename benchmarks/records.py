@@ -55,6 +55,8 @@ _ENGINE = (
     "trifold/include/trifold/host/*",
     "trifold/host/*.py",
 )
+_RAW_KERNELS = ("trifold/cpu/raw_*.py", "trifold/include/trifold/cpu/raw_kernel.h")
+_WITHOUT_RAW_KERNELS = (*_ENGINE, *(f"!{pattern}" for pattern in _RAW_KERNELS))
 _KERNELS_ON_CPU = ("benchmarks/cpu.cpp", "benchmarks/host.cpp")  # the latter in older commits
 _CATALOGUES = ("tests/cpu/catalogue/*", "tests/host/catalogue/*")  # the latter in older commits
 _TOOLS = ("trifold/compute_sanitizer/*.py",)
@@ -150,21 +152,21 @@ RECORDS: tuple[Record, ...] = (
     Record(
         "cpu/ports-on-gpu.json",
         "GPU",
-        _both(_ops("cuda", prototypes=False), _files(*_ENGINE)),
+        _both(_ops("cuda", prototypes=False), _files(*_WITHOUT_RAW_KERNELS)),
         ("NVCC_APPEND_FLAGS=--fmad=false python -m tests.cpu.both_devices {file}",),
         6,
     ),
     Record(
         "cpu/compute-sanitizer.json",
         "GPU",
-        _files(*_CATALOGUES, *_TOOLS, *_ENGINE),
+        _files(*_CATALOGUES, *_TOOLS, *_WITHOUT_RAW_KERNELS),
         ("TRIFOLD_RECORD=$(dirname {file}) python -m pytest -q -n 0 -m gpu tests/cpu/test_sanitizer_agreement.py",),
         5,
     ),
     Record(
         "cpu/asynchronous.json",
         "GPU",
-        _files(*_CATALOGUES, "tests/cpu/catalogue/asynchronous/*", *_TOOLS, *_ENGINE),
+        _files(*_CATALOGUES, "tests/cpu/catalogue/asynchronous/*", *_TOOLS, *_WITHOUT_RAW_KERNELS),
         ("python -m tests.cpu.catalogue.asynchronous {file}",),
         5,
     ),
@@ -188,7 +190,7 @@ RECORDS: tuple[Record, ...] = (
         "cpu",
         _both(
             _ops("cpu", *ROW_OPS, "cumsum", "topk", "matmul_tiled", "transpose", "histogram", prototypes=False),
-            _files(*(f"tests/wrong/{name}.py" for name in _PLANTED), *_ENGINE),
+            _files(*(f"tests/wrong/{name}.py" for name in _PLANTED), *_WITHOUT_RAW_KERNELS),
         ),
         ("python -m tests.wrong.try_faults --device cpu --jobs 1 --json {file}",),
         15,

@@ -127,6 +127,8 @@ def test_files_by_pattern_are_no_caches() -> None:
     found = of_files(TOOLKIT.parent, ["trifold/port/**/*"])
     assert "trifold/port/wiring.py" in found
     assert not any(name.endswith((".pyc", ".so")) for name in found)
+    without = of_files(TOOLKIT.parent, ["trifold/port/**/*", "!trifold/port/w*.py"])
+    assert {name for name in found if name not in without} == {n for n in found if n.startswith("trifold/port/w")}
 
 
 def test_a_record_from_before_names_no_sources() -> None:

@@ -88,7 +88,8 @@ def of_ops(
 
 
 def of_files(root: Path, patterns: Iterable[str]) -> Sources:
-    """The files of ``root`` that match one of ``patterns``, such as ``trifold/engine/**/*.cpp``."""
+    """The files of ``root`` that match one of ``patterns``, such as ``trifold/engine/**/*.cpp``, and none after a
+    ``!``."""
     return _digests({str(path.relative_to(root)): path for path in _matching(root, patterns)})
 
 
@@ -122,8 +123,10 @@ def digest(name: str, content: bytes) -> str:
 
 
 def _matching(root: Path, patterns: Iterable[str]) -> list[Path]:
-    found = {path for pattern in patterns for path in root.glob(pattern) if path.is_file()}
-    return sorted(path for path in found if "__pycache__" not in path.parts and path.suffix != ".so")
+    chosen = list(patterns)
+    left_out = {path for pattern in chosen if pattern[0] == "!" for path in root.glob(pattern[1:])}
+    found = {path for pattern in chosen if pattern[0] != "!" for path in root.glob(pattern) if path.is_file()}
+    return sorted(p for p in found - left_out if "__pycache__" not in p.parts and p.suffix != ".so")
 
 
 def _digests(files: Mapping[str, Path]) -> Sources:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from trifold import KernelFault
 from trifold.cpu import RawKernel
-from trifold.errors import BuildError, LaunchError
+from trifold.errors import LaunchError
 
 HELPER = """
 #ifndef HELPER_HPP
@@ -97,14 +99,75 @@ def test_another_name_of_a_half_type_is_that_type(launcher: Path) -> None:
     assert y.tolist() == [i / 2 for i in range(8)]
 
 
-def test_an_accessor_is_refused_at_its_line(tmp_path: Path) -> None:
-    file = tmp_path / "accessor.cu"
-    file.write_text(
-        "#include <torch/extension.h>\n"
-        "__global__ void one(torch::PackedTensorAccessor32<float, 2, torch::RestrictPtrTraits> x) { x[0][0] = 1; }\n"
-    )
-    with pytest.raises(BuildError, match=r"accessor\.cu:2:\d+: error: an accessor of a tensor .* a pointer"):
-        RawKernel(file, "one")((1,), (1,), (torch.zeros(2, 2),))
+ACCESSORS = """
+#include <torch/extension.h>
+
+template <typename scalar_t>
+using Gates = torch::PackedTensorAccessor32<const scalar_t, 3, torch::RestrictPtrTraits>;
+
+template <typename scalar_t>
+__device__ scalar_t sum(const at::TensorAccessor<const scalar_t, 1, at::RestrictPtrTraits, int>& row) {
+  scalar_t total = 0;
+  for (int i = 0; i < row.size(0); ++i) total += row[i];
+  return total;
+}
+
+template <typename scalar_t>
+__global__ void gate_sums(const Gates<scalar_t> gates,
+                          torch::PackedTensorAccessor32<scalar_t, 2, torch::RestrictPtrTraits> sums, int columns) {
+  const int n = blockIdx.y;
+  const int c = blockIdx.x * blockDim.x + threadIdx.x;
+  if (c < columns) sums[n][c] = sum<scalar_t>(gates[n][c]);
+}
+
+__global__ void scale(torch::PackedTensorAccessor64<double, 1> x, double by) {
+  for (int64_t i = threadIdx.x; i < x.size(0); i += blockDim.x) x[i] *= by;
+}
+
+torch::Tensor sums_of(torch::Tensor gates) {
+  auto sums = torch::empty({gates.size(0), gates.size(1)}, gates.options());
+  AT_DISPATCH_FLOATING_TYPES(gates.scalar_type(), "sums", ([&] {
+    gate_sums<scalar_t><<<dim3(1, gates.size(0)), 256>>>(
+        gates.packed_accessor32<const scalar_t, 3, torch::RestrictPtrTraits>(),
+        sums.packed_accessor32<scalar_t, 2, torch::RestrictPtrTraits>(), gates.size(1));
+  }));
+  return sums;
+}
+"""
+
+
+def test_a_tensor_of_any_layout_is_indexed_by_its_accessor() -> None:
+    gates = torch.arange(48.0, dtype=torch.float64).reshape(4, 3, 4).transpose(0, 2)
+    sums = torch.zeros(3, 4, dtype=torch.float64).t()
+    RawKernel(ACCESSORS, "gate_sums<double>")((1, 4), (32,), (gates, sums, 3))
+    assert torch.equal(sums, gates.sum(2))
+    array = np.arange(8.0)[::2]
+    RawKernel(ACCESSORS, "scale")((1,), (3,), (array, 2.0))
+    assert array.tolist() == [0, 4, 8, 12]
+
+
+@pytest.mark.filterwarnings("ignore::trifold.KernelWarning")  # of the element that two threads write
+def test_a_mistake_through_an_accessor_is_found() -> None:
+    gates, sums = torch.ones(2, 3, 4), torch.zeros(2, 3)
+    with pytest.raises(KernelFault, match=r"out-of-bounds read of global array .* index 24 is out of bounds"):
+        RawKernel(ACCESSORS, "gate_sums<float>")((1, 2), (32,), (gates, sums, 4))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((torch.ones(2, 3), torch.ones(2, 3), 3), "gates accesses a tensor of 3 dimensions, but was given one of 2"),
+        ((torch.ones(2, 3, 4), torch.ones(2, 3).double(), 3), "sums points to float32, but was given an array of"),
+        ((torch.ones(2, 3, 4), None, 3), "sums is an accessor of a tensor, but was given None"),
+        (
+            (torch.ones(1, 1, 1).expand(2, 3, 4).as_strided((1, 1, 1), (2**31, 1, 1)), torch.ones(2, 3), 3),
+            "gates has sizes and strides of int32, which does not hold 2147483648",
+        ),
+    ],
+)
+def test_what_an_accessor_cannot_be_made_of_is_refused_by_name(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(LaunchError, match=message):
+        RawKernel(ACCESSORS, "gate_sums<float>")((1, 2), (32,), arguments)
 
 
 def test_the_launch_bounds_of_torch_are_bounds(launcher: Path) -> None:

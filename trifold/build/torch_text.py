@@ -29,7 +29,8 @@ _TYPES = (
 _NAMES = ("identifier", "type_identifier")
 # Names for host code alone.
 _HOST_NAMES = (
-    rb"\b(?:torch|at|c10|pybind11|py)\s*::(?!\s*(?:Half|BFloat16|opmath_type|OpMathType|acc_type|ceil_div)\b)|"
+    rb"\b(?:torch|at|c10|pybind11|py)\s*::(?!\s*(?:Half|BFloat16|opmath_type|OpMathType|acc_type|ceil_div|"
+    rb"(?:Generic)?(?:Packed)?TensorAccessor(?:32|64)?|(?:Default|Restrict)PtrTraits)\b)|"
     rb"\bPYBIND11_MODULE\b|\b(?:TORCH|AT|C10_CUDA)_[A-Z]\w*"
 )
 _ALL_OF_TORCH = re.compile(rb"\busing\s+namespace\s+(?:at|torch)\s*;")  # then Tensor is torch's

@@ -70,7 +70,6 @@ FEATURES = (
         "an accessor of a tensor",
         re.compile(r"\b(?:Generic)?(?:Packed)?TensorAccessor(?:32|64|Base)?\b"),
         "pass the kernel a pointer, and sizes and strides as numbers",
-        in_text=True,
     ),
     Feature("a float of less than 8 bits", re.compile(r"\b__nv_fp[46]\w*|<cuda_fp[46]\.h>"), _GUARD),
     Feature(

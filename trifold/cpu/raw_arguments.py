@@ -18,10 +18,12 @@ class Parameter:
 
     Attributes:
         name: as in the kernel.
-        kind: pointer, value or reference.
+        kind: pointer, value, reference, or accessor of a tensor.
         size: of a value, in bytes.
         element: the dtype of the value, or of the pointer's target; "" if no dtype corresponds (a struct).
         constant: whether the pointer's target is const.
+        dimensions: of an accessor.
+        index_bytes: of an accessor's sizes and strides.
     """
 
     name: str
@@ -29,12 +31,14 @@ class Parameter:
     size: int
     element: str
     constant: bool
+    dimensions: int
+    index_bytes: int
 
     @classmethod
     def parse(cls, name: str, line: str) -> Parameter:
-        """From a line of ``parameter_line`` (trifold/cpu/raw_kernel.h)."""
-        kind, size, element, constant = line.split("\t")
-        return cls(name, kind, int(size), element, bool(constant))
+        """From the text of a ``ParameterLine`` (trifold/cpu/raw_kernel.h)."""
+        kind, size, element, constant, dimensions, index_bytes = line.split("\t")
+        return cls(name, kind, int(size), element, bool(constant), int(dimensions), int(index_bytes))
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,9 @@ def convert(kernel: str, parameters: Sequence[Parameter], args: Sequence[Any]) -
 
 def _convert(kernel: str, parameter: Parameter, arg: Any) -> Argument:
     if parameter.kind == "pointer":
-        return _pointer(kernel, parameter, arg)
+        return Argument(_bytes(bytes(8))) if arg is None else _pointer(kernel, parameter, arg)
+    if parameter.kind == "accessor":
+        return _accessor(kernel, parameter, arg)
     if parameter.kind == "reference":
         raise _wrong(kernel, parameter, "is a reference, which a kernel cannot have", "use a pointer or a value")
     if isinstance(arg, np.void):
@@ -127,9 +133,30 @@ def _number(kernel: str, parameter: Parameter, arg: Any) -> bytes:
         return bytes(np.dtype(wants).type(arg).tobytes())
 
 
+def _accessor(kernel: str, parameter: Parameter, arg: Any) -> Argument:
+    """Address, sizes and strides, as at::GenericPackedTensorAccessor holds them."""
+    pointer = _pointer(kernel, parameter, arg)
+    if arg.ndim != parameter.dimensions:
+        raise _wrong(
+            kernel,
+            parameter,
+            f"accesses a tensor of {parameter.dimensions} dimensions, but was given one of {arg.ndim}",
+            "reshape it",
+        )
+    strides = arg.stride() if callable(getattr(arg, "stride", None)) else [s // arg.itemsize for s in arg.strides]
+    index = np.dtype(f"int{8 * parameter.index_bytes}")
+    numbers = [*arg.shape, *strides]
+    if any(abs(number) > np.iinfo(index).max for number in numbers):
+        raise _wrong(
+            kernel,
+            parameter,
+            f"has sizes and strides of {index}, which does not hold {max(numbers)}",
+            "use PackedTensorAccessor64",
+        )
+    return Argument(_bytes(bytes(pointer.value) + np.array(numbers, index).tobytes()), pointer.memory)
+
+
 def _pointer(kernel: str, parameter: Parameter, arg: Any) -> Argument:
-    if arg is None:
-        return Argument(_bytes(bytes(8)))
     described = _tensor(kernel, parameter, arg) if type(arg).__module__.startswith("torch") else None
     described = described or _array(kernel, parameter, arg)
     dtype, address, memory = described
@@ -161,8 +188,9 @@ def _tensor(kernel: str, parameter: Parameter, arg: Any) -> tuple[str, int, Memo
 
 def _array(kernel: str, parameter: Parameter, arg: Any) -> tuple[str, int, Memory]:
     if not isinstance(arg, np.ndarray):
+        what = "an accessor of a tensor" if parameter.kind == "accessor" else "a pointer"
         raise _wrong(
-            kernel, parameter, f"is a pointer, but was given {_kind(arg)}", "pass a torch CPU tensor or a NumPy array"
+            kernel, parameter, f"is {what}, but was given {_kind(arg)}", "pass a torch CPU tensor or a NumPy array"
         )
     if not arg.flags.writeable and not parameter.constant:
         raise _wrong(

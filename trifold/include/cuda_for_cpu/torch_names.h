@@ -13,6 +13,8 @@
 #include <limits>
 #include <vector>
 
+#include "torch_accessors.h"
+
 namespace c10 {
 using Half = __half;
 using BFloat16 = __nv_bfloat16;

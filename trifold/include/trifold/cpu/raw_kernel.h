@@ -27,19 +27,36 @@ std::string element_name() {
   return "";
 }
 
-// A line for each parameter: pointer or value, bytes (of a value), its type or that of what it points to, and whether
-// that is const.
-template <class P>
-std::string parameter_line() {
-  using Value = std::remove_pointer_t<P>;
-  const std::string kind = std::is_pointer_v<P> ? "pointer" : std::is_reference_v<P> ? "reference" : "value";
-  return kind + '\t' + std::to_string(sizeof(P)) + '\t' + element_name<Value>() + '\t' +
-         (std::is_const_v<Value> ? "const" : "") + '\n';
+// The columns of a parameter's line.
+inline std::string parameter_columns(const char* kind, size_t bytes, const std::string& element, bool constant,
+                                     size_t dimensions = 0, size_t index_bytes = 0) {
+  return kind + ('\t' + std::to_string(bytes)) + '\t' + element + '\t' + (constant ? "const" : "") + '\t' +
+         std::to_string(dimensions) + '\t' + std::to_string(index_bytes) + '\n';
 }
+
+// A line for each parameter: pointer, reference, value or accessor, its bytes, its type or that of what it points to,
+// whether that is const, and of an accessor of a tensor (cuda_for_cpu/torch_accessors.h) its dimensions and the bytes
+// of an index.
+template <class P, class = void>
+struct ParameterLine {
+  static std::string text() {
+    using Value = std::remove_pointer_t<P>;
+    const char* const kind = std::is_pointer_v<P> ? "pointer" : std::is_reference_v<P> ? "reference" : "value";
+    return parameter_columns(kind, sizeof(P), element_name<Value>(), std::is_const_v<Value>);
+  }
+};
+template <class P>
+struct ParameterLine<P, std::void_t<typename P::accessor_element>> {
+  static std::string text() {
+    using T = typename P::accessor_element;
+    return parameter_columns("accessor", sizeof(P), element_name<T>(), std::is_const_v<T>, P::accessor_dimensions,
+                             sizeof(typename P::accessor_index));
+  }
+};
 
 template <class... P>
 std::string signature(void (*)(P...)) {
-  return (std::string() + ... + parameter_line<P>());
+  return (std::string() + ... + ParameterLine<P>::text());
 }
 
 // torch's C function that calls body for parts of [begin, end) on several OS threads.
