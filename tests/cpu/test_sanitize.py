@@ -314,6 +314,14 @@ def test_what_cannot_be_built_ends_the_command_with_2(tmp_path: Path) -> None:
     assert "error: <cublas_v2.h> is not there on the CPU" in done.stderr
 
 
+def test_options_of_the_compiler_after_the_program_are_named_where_it_does_not_compile(tmp_path: Path) -> None:
+    program = tmp_path / "program.cu"
+    program.write_text('#include "elsewhere.h"\nint main() {}\n')
+    done = command(str(program), "-I", "include", "--fast")
+    assert done.returncode == 2
+    assert f"-I after {program} belongs to the program's arguments: name it before {program}" in done.stderr
+
+
 @pytest.mark.parametrize("name", ["cuda_fp4.h", "nv/target", "cuda_gl_interop.h", "nvJitLink.h", "cub/grid/none.cuh"])
 def test_a_header_that_the_cpu_lacks_is_said_to_be_not_there(name: str, tmp_path: Path) -> None:
     program = tmp_path / "program.cu"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from trifold import places
-from trifold.errors import ArgumentError
+from trifold.errors import ArgumentError, BuildError
 from trifold.findings import Finding
 
 _OP_TIMEOUT_S = 120.0  # per case, as in trifold verify
@@ -102,18 +104,19 @@ def sanitize(
         return
     from trifold.sanitize.program import sanitize as run
 
-    report = run(
-        Path(what[0]),
-        what[1:],
-        options=options,
-        seed=seed or 0,
-        schedules=schedules or 1,
-        keep_going=keep_going,
-        timeout=timeout,
-        compute_capability=compute_capability,
-        suppressions=suppressions,
-        tell=_show_when_all_are_known if keep_going else _show,
-    )
+    with _naming_late_options(what[0], what[1:]):
+        report = run(
+            Path(what[0]),
+            what[1:],
+            options=options,
+            seed=seed or 0,
+            schedules=schedules or 1,
+            keep_going=keep_going,
+            timeout=timeout,
+            compute_capability=compute_capability,
+            suppressions=suppressions,
+            tell=_show_when_all_are_known if keep_going else _show,
+        )
     shown = report.findings if keep_going else [finding for finding in report.findings if finding.accepted]
     allowed = [asdict(each) for each in report.allowed] if keep_going or not report.failed else []
     for part in places.summary(shown, allowed):
@@ -123,6 +126,19 @@ def sanitize(
         print(f"{what[0]}: {counts}", file=sys.stderr)
     _write(json_file, report.to_json())
     raise typer.Exit(report.exit_status)
+
+
+@contextlib.contextmanager
+def _naming_late_options(program: str, arguments: list[str]) -> Iterator[None]:
+    """If the program does not compile, name the compiler's options among its own arguments."""
+    try:
+        yield
+    except BuildError as error:
+        late = [each for each in arguments if each.startswith(("-I", "-D", "--std"))]
+        if not late:
+            raise
+        what = f"{', '.join(late)} after {program} belongs to the program's arguments: name it before {program}"
+        raise BuildError(error.problem, "\n  ".join(filter(None, (what, error.remedy)))) from None
 
 
 def _show(each: object) -> None:
@@ -187,11 +203,11 @@ def _sanitize_on_gpu(
 
     if Path(what[0]).suffix in _PROGRAMS:
         program, arguments = Path(what[0]), what[1:]
-        reports = [
-            sanitize_program(
+        with _naming_late_options(what[0], arguments):
+            report = sanitize_program(
                 program, arguments, options=options, keep_going=keep_going, timeout=timeout, tell=_tell_on_stderr
             )
-        ]
+        reports = [report]
     else:
         found = Workspace.find() if workspace is None else Workspace.at(workspace)
         names = [found.op(name).name for name in what]
