@@ -11,7 +11,7 @@ import torch
 
 from trifold import KernelFault
 from trifold.cpu import RawKernel
-from trifold.errors import LaunchError
+from trifold.errors import BuildError, LaunchError
 
 HELPER = """
 #ifndef HELPER_HPP
@@ -151,6 +151,16 @@ def test_a_mistake_through_an_accessor_is_found() -> None:
     gates, sums = torch.ones(2, 3, 4), torch.zeros(2, 3)
     with pytest.raises(KernelFault, match=r"out-of-bounds read of global array .* index 24 is out of bounds"):
         RawKernel(ACCESSORS, "gate_sums<float>")((1, 2), (32,), (gates, sums, 4))
+
+
+def test_nothing_is_written_through_a_const_accessor(tmp_path: Path) -> None:
+    file = tmp_path / "written.cu"
+    file.write_text(
+        "#include <torch/extension.h>\n"
+        "__global__ void one(const torch::PackedTensorAccessor32<float, 2> x) { x[0][0] = 1; }\n"
+    )
+    with pytest.raises(BuildError, match=r"written\.cu:2:\d+: error: assignment of read-only"):
+        RawKernel(file, "one").compile()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace at {
 
@@ -27,8 +28,9 @@ class TensorAccessor {
   __host__ __device__ TensorAccessor(PtrType data, const index_t* sizes, const index_t* strides)
       : data_(data), sizes_(sizes), strides_(strides) {}
 
-  // The element, or an accessor of one dimension less.
-  __host__ __device__ decltype(auto) operator[](index_t i) const { return indexed(data_, sizes_, strides_, i); }
+  // The element, or an accessor of one dimension less; of a const accessor, that is const.
+  __host__ __device__ decltype(auto) operator[](index_t i) { return indexed<false>(data_, sizes_, strides_, i); }
+  __host__ __device__ decltype(auto) operator[](index_t i) const { return indexed<true>(data_, sizes_, strides_, i); }
 
   __host__ __device__ index_t size(index_t dim) const { return sizes_[dim]; }
   __host__ __device__ index_t stride(index_t dim) const { return strides_[dim]; }
@@ -36,13 +38,16 @@ class TensorAccessor {
   __host__ __device__ const index_t* strides() const { return strides_; }
   __host__ __device__ PtrType data() const { return data_; }
 
-  // What operator[] returns, for a packed accessor too.
+  // What operator[] returns, of a packed accessor too.
+  template <bool is_const>
   __host__ __device__ static decltype(auto) indexed(PtrType data, const index_t* sizes, const index_t* strides,
                                                     index_t i) {
-    if constexpr (N == 1)
-      return (data[strides[0] * i]);  // in parentheses: a reference
-    else
-      return TensorAccessor<T, N - 1, PtrTraits, index_t>(data + strides[0] * i, sizes + 1, strides + 1);
+    if constexpr (N == 1) {
+      return static_cast<std::conditional_t<is_const, const T, T>&>(data[strides[0] * i]);
+    } else {
+      using Inner = TensorAccessor<T, N - 1, PtrTraits, index_t>;
+      return std::conditional_t<is_const, const Inner, Inner>(data + strides[0] * i, sizes + 1, strides + 1);
+    }
   }
 
  private:
@@ -62,8 +67,11 @@ class GenericPackedTensorAccessor {
   using accessor_index = index_t;
   static constexpr size_t accessor_dimensions = N;
 
+  __host__ __device__ decltype(auto) operator[](index_t i) {
+    return Accessor::template indexed<false>(data_, sizes_, strides_, i);
+  }
   __host__ __device__ decltype(auto) operator[](index_t i) const {
-    return Accessor::indexed(data_, sizes_, strides_, i);
+    return Accessor::template indexed<true>(data_, sizes_, strides_, i);
   }
 
   __host__ __device__ index_t size(index_t dim) const { return sizes_[dim]; }
