@@ -7,6 +7,7 @@ by those checks that need no kernel.
 from __future__ import annotations
 
 import contextlib
+import gc
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -299,6 +300,8 @@ def cell_here(
     Args:
         files: the op's, or only a name for it.
     """
+    gc.collect()
+    gc.freeze()  # checks collect garbage in each call, and would search all that earlier tests made
     files = OpFiles(files, *(Path(f"{files}.py"),) * 5) if isinstance(files, str) else files
     process: Any = HereProcess(function)
     remote = Remote("port", files, process, (files.name,), differentiable)
