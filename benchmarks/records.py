@@ -44,6 +44,7 @@ Subject = Callable[[Path], Sources]
 ELEMENTWISE = ("add", "mul", "sigmoid")
 ROW_OPS = ("softmax", "layer_norm", "rms_norm", "swiglu", "cross_entropy")
 GRADUATED = ("mul", "sigmoid")
+_RAW_KERNELS = ("trifold/cpu/raw_*.py", "trifold/include/trifold/cpu/raw_kernel.h")
 _ENGINE = (
     "trifold/engine/**/*.cpp",
     "trifold/engine/**/*.h",
@@ -54,9 +55,8 @@ _ENGINE = (
     "trifold/include/trifold/host.h",
     "trifold/include/trifold/host/*",
     "trifold/host/*.py",
+    *(f"!{pattern}" for pattern in _RAW_KERNELS),
 )
-_RAW_KERNELS = ("trifold/cpu/raw_*.py", "trifold/include/trifold/cpu/raw_kernel.h")
-_WITHOUT_RAW_KERNELS = (*_ENGINE, *(f"!{pattern}" for pattern in _RAW_KERNELS))
 _KERNELS_ON_CPU = ("benchmarks/cpu.cpp", "benchmarks/host.cpp")  # the latter in older commits
 _CATALOGUES = ("tests/cpu/catalogue/*", "tests/host/catalogue/*")  # the latter in older commits
 _TOOLS = ("trifold/compute_sanitizer/*.py",)
@@ -152,21 +152,21 @@ RECORDS: tuple[Record, ...] = (
     Record(
         "cpu/ports-on-gpu.json",
         "GPU",
-        _both(_ops("cuda", prototypes=False), _files(*_WITHOUT_RAW_KERNELS)),
+        _both(_ops("cuda", prototypes=False), _files(*_ENGINE)),
         ("NVCC_APPEND_FLAGS=--fmad=false python -m tests.cpu.both_devices {file}",),
         6,
     ),
     Record(
         "cpu/compute-sanitizer.json",
         "GPU",
-        _files(*_CATALOGUES, *_TOOLS, *_WITHOUT_RAW_KERNELS),
+        _files(*_CATALOGUES, *_TOOLS, *_ENGINE),
         ("TRIFOLD_RECORD=$(dirname {file}) python -m pytest -q -n 0 -m gpu tests/cpu/test_sanitizer_agreement.py",),
         5,
     ),
     Record(
         "cpu/asynchronous.json",
         "GPU",
-        _files(*_CATALOGUES, "tests/cpu/catalogue/asynchronous/*", *_TOOLS, *_WITHOUT_RAW_KERNELS),
+        _files(*_CATALOGUES, "tests/cpu/catalogue/asynchronous/*", *_TOOLS, *_ENGINE),
         ("python -m tests.cpu.catalogue.asynchronous {file}",),
         5,
     ),
@@ -181,7 +181,10 @@ RECORDS: tuple[Record, ...] = (
     Record(
         "cpu/cpu.json",
         "cpu",
-        _both(_ops("cpu", "normal_sample", prototypes=False), _files(*_ENGINE, *_KERNELS_ON_CPU)),
+        _both(
+            _ops("cpu", "normal_sample", prototypes=False),
+            _both(_files(*_ENGINE, *_KERNELS_ON_CPU), _files(*_RAW_KERNELS)),
+        ),
         ("python benchmarks/cpu.py --json {file}",),
         2,
     ),
@@ -190,7 +193,7 @@ RECORDS: tuple[Record, ...] = (
         "cpu",
         _both(
             _ops("cpu", *ROW_OPS, "cumsum", "topk", "matmul_tiled", "transpose", "histogram", prototypes=False),
-            _files(*(f"tests/wrong/{name}.py" for name in _PLANTED), *_WITHOUT_RAW_KERNELS),
+            _files(*(f"tests/wrong/{name}.py" for name in _PLANTED), *_ENGINE),
         ),
         ("python -m tests.wrong.try_faults --device cpu --jobs 1 --json {file}",),
         15,
