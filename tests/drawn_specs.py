@@ -273,9 +273,13 @@ class HereProcess:
     def changed_since(self, results: Sequence[Tensor]) -> list[int]:
         return []
 
-    def beside(self, what: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Sequence[Tensor]]:
+    def beside(
+        self, what: str, args: Sequence[Any], kwargs: dict[str, Any], **more: Any
+    ) -> tuple[Any, Sequence[Tensor]]:
         run = getattr(beside, f"run_{what}")
-        answer: tuple[Any, Sequence[Tensor]] = run(SimpleNamespace(function=self.function), list(args), kwargs, {})
+        operators = SimpleNamespace(library=SimpleNamespace(namespace="none"))  # of its own
+        implementation = SimpleNamespace(function=self.function, operators=operators)
+        answer: tuple[Any, Sequence[Tensor]] = run(implementation, list(args), kwargs, more)
         return answer
 
     def settings(self) -> tuple[dict[str, str], dict[str, str]]:

@@ -173,8 +173,39 @@ def f(x: Tensor, n: int) -> Tensor:
     kept = of_text(loop.format(test="left < 3", result="a"), tmp_path).text
     assert "        a, b = (b, a)\n        if left < 3:\n            break\n        left -= turn\n    return a" in kept
     assert "break" not in of_text(loop.format(test="b[0].item() < 3", result="a"), tmp_path).text
-    with pytest.raises(DraftError, match="numbers that are read from a tensor"):
+    with pytest.raises(DraftError, match="numbers that are read from a tensor decide"):
         of_text(loop.format(test="b[0].item() < 3", result="a[:left]"), tmp_path)
+
+
+_KEPT = """
+def f(x: Tensor) -> Tensor:
+    count = torch.zeros(1, dtype=torch.int64, device=x.device)
+    launch(k, 1, x, output(count))
+    {read}
+    launch(k, 1, x, output(kept))
+    return kept
+"""
+
+
+def test_a_size_that_is_a_number_of_a_tensor_is_open_in_the_fake(tmp_path: Path) -> None:
+    expected = "fake=lambda x: x.new_empty(torch.library.get_ctx().new_dynamic_size()))"
+    for number in ("int(count.item())", "count.item()", "count.tolist()[0]"):
+        drafted = of_text(_KEPT.format(read=f"kept = x.new_empty({number})"), tmp_path)
+        assert expected in drafted.text
+        assert "import torch\n" in drafted.text
+        assert any("Spec(waits_for_gpu=...)" in remark for remark in drafted.remarks)
+    named = of_text(_KEPT.format(read="n = int(count.item())\n    kept = x.new_empty((n, 2 * n))"), tmp_path).text
+    assert "    n = torch.library.get_ctx().new_dynamic_size()\n    kept = x.new_empty((n, 2 * n))\n" in named
+
+
+def test_a_number_of_a_tensor_that_decides_more_than_a_size_is_refused(tmp_path: Path) -> None:
+    for read in (
+        "n = int(count.item())\n    kept = x.new_empty(n if n > 8 else 8)",
+        "n = count.item()\n    m = n + 1\n    kept = x\n    if m:\n        kept = x.new_empty(m)",
+        "kept = x.new_empty(max(count.item(), 1))",
+    ):
+        with pytest.raises(DraftError, match="numbers that are read from a tensor decide"):
+            of_text(_KEPT.format(read=read), tmp_path)
 
 
 def test_a_gradient_of_an_argument_that_gets_none_is_refused(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import trifold.port
 from trifold.draft.launch_function import LaunchFunction
 from trifold.draft.needed import reads_numbers, what_results_need, without_equal_returns
+from trifold.draft.open_sizes import decide, has_open_size, with_open_sizes
 from trifold.draft.refusal import DraftError
 from trifold.draft.source import function_tree
 from trifold.draft.tree import assigned_names, read_names
@@ -29,6 +30,7 @@ class Fakes:
         self._from: dict[str, set[str]] = {"torch": {"Tensor"}, "trifold.port": {"Operators", "wire"}}
         self._known: set[str] = {"Tensor"}
         self.copied: list[str] = []
+        self.open_sizes = False  # whether a fake leaves a size of a result open
 
     def fake(self, launch: LaunchFunction) -> str:
         """The fake of an operator as an expression; functions that it calls are copied."""
@@ -36,16 +38,19 @@ class Fakes:
             return "lambda *_: None"
         if not launch.result_names:
             raise DraftError(launch.place(launch.tree), f"{launch.name} has a result, and no return", "return it")
-        body = without_equal_returns(what_results_need(launch.tree.body, set()))
+        body = without_equal_returns(what_results_need(with_open_sizes(launch.tree.body), set()))
         body = what_results_need(body, set())  # without statements that only the removed conditions used
         if self._op not in launch.parameters:
             body = [self._renamed(each) for each in body]
-        if any(reads_numbers(each) for each in body):
+        if any(reads_numbers(each) for each in body) or decide(body):
             raise DraftError(
                 launch.place(launch.tree),
-                f"the sizes of {launch.name}'s results depend on numbers that are read from a tensor",
-                "allocate what is enough for all of them, or write ports/*.py",
+                f"numbers that are read from a tensor decide how {launch.name} makes its results",
+                "let them be sizes alone, without conditions and loops, or write ports/*.py",
             )
+        if has_open_size(body):
+            self.open_sizes = True
+            self.add_module("torch")
         expression = self._one_expression(body)
         if expression is not None:
             self._provide(launch, read_names([expression]) - set(launch.parameters))

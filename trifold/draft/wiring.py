@@ -61,6 +61,8 @@ def draft_port(module: ModuleType, op: str) -> DraftedPort:
     more = [name for name in forward.parameters if name not in _parameters_of_reference(module, forward)]
     if more:
         remarks.append(f"the operator takes {', '.join(more)}, unlike reference: let {op} pass it")
+    if names.open_sizes:
+        remarks.append("a size of a result is a number that a call reads: say why in Spec(waits_for_gpu=...)")
     without = gradient.without if isinstance(gradient, _Gradient) else ()
     if without:
         names.add_module("torch")

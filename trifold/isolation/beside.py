@@ -322,9 +322,17 @@ def _changed(tensor: Tensor) -> Iterator[None]:
 
 def run_fake(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
     """Shapes, strides, dtypes and devices of the public function's results on fake tensors."""
-    mode = FakeTensorMode()
-    results = _on_fakes(op.function, args, kwargs, mode)
+    results = _on_fakes(op.function, args, kwargs, _fakes(request))
     return {"forms": [form_of(result) for result in results]}, ()
+
+
+def _fakes(request: Json, kind: type[FakeTensorMode] = FakeTensorMode) -> FakeTensorMode:
+    """A mode in which fakes may leave sizes of results open, if the request says so; arguments have their own sizes."""
+    if not request["open_sizes"]:
+        return kind()
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv  # imports SymPy
+
+    return kind(shape_env=ShapeEnv(), static_shapes=True)
 
 
 def _on_fakes(
@@ -337,7 +345,7 @@ def _on_fakes(
 
 def run_operators_on_fakes(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
     """For each operator that forward and backward call, the forms of its results on fake tensors and on real ones."""
-    beside = _FakeBeside(op.operators.library.namespace)
+    beside = _FakeBeside(op.operators.library.namespace, functools.partial(_fakes, request))
     with beside:
         _backward_twice(op.function, args, kwargs)
     return {"operators": beside.forms}, ()
@@ -354,15 +362,16 @@ class _OtherDefaultDevice(FakeTensorMode):
 class _FakeBeside(TorchDispatchMode):
     """Also runs each operator of a namespace on fake tensors."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, fakes: Callable[..., FakeTensorMode]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.namespace = namespace
+        self.fakes = fakes
         self.forms: list[Json] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if func.namespace == self.namespace:
-            fakes = _on_fakes(func, args, kwargs or {}, FakeTensorMode())
+            fakes = _on_fakes(func, args, kwargs or {}, self.fakes())
             self.forms.append(
                 {
                     "operator": func.name(),
@@ -379,7 +388,7 @@ class _FakeBeside(TorchDispatchMode):
         if any(form["operator"] == func.name() for form in self.forms):
             return False
         with contextlib.suppress(Exception):
-            again = _on_fakes(func, args, kwargs, _OtherDefaultDevice())
+            again = _on_fakes(func, args, kwargs, self.fakes(_OtherDefaultDevice))
             pairs = zip(fakes, again, strict=True)
             return any(isinstance(one, Tensor) and one.device != other.device for one, other in pairs)
         return False

@@ -146,13 +146,17 @@ def storage_key(tensor: Tensor) -> tuple[int, int]:
 
 
 def form_of(tensor: Tensor) -> dict[str, Json]:
-    """Shape, strides, dtype and device of a tensor as JSON."""
+    """Shape, strides, dtype and device of a tensor as JSON; a size or stride that a fake leaves open is null."""
     return {
-        "shape": list(tensor.shape),
-        "stride": list(tensor.stride()),
+        "shape": [_known(size) for size in tensor.shape],
+        "stride": [_known(stride) for stride in tensor.stride()],
         "dtype": str(tensor.dtype).removeprefix("torch."),
         "device": str(tensor.device),
     }
+
+
+def _known(size: int | torch.SymInt) -> int | None:
+    return size if isinstance(size, int) else None
 
 
 class Unpacking:

@@ -184,6 +184,9 @@ class Spec:
             example a floating sum by atomics.
         ordered: values of parameters for which the bits do not depend on it all the same, by the reference's names:
             ``{"deterministic": True}``.
+        waits_for_gpu: why a call waits for a GPU, if it does: it reads a number from a tensor, on which the size of a
+            result, or the number of launches, depends. The fake may then leave sizes open, by
+            ``torch.library.get_ctx().new_dynamic_size()``.
         zero_signs: why the sign of a zero in the result may differ from the reference's, if it may.
         finite_gradients: why a gradient may be finite where the reference's is nan or inf.
         benchmarks: what ``trifold bench`` measures.
@@ -217,6 +220,7 @@ class Spec:
     gradient_rounding_error: Scale | None = None
     unordered: str = ""
     ordered: Mapping[str, Any] = field(default_factory=dict)
+    waits_for_gpu: str = ""
     zero_signs: str = ""
     finite_gradients: str = ""
     benchmarks: Sequence[Benchmark] = field(default=())

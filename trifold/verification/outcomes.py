@@ -41,6 +41,7 @@ class Absence(StrEnum):
     ONE_GPU = "this machine has one CUDA device"
     SMALL_GPU = "the GPU has too little memory"
     NO_GRADIENT = "no gradient on purpose"
+    WAITS = "a call waits for the GPU on purpose"
     OTHER_DTYPE = "the op refuses the dtype in which this row computes, and no call of its spec is in it"
     SAME_KERNELS = "a GPU takes the same kernels"
     NO_BUILD = "Numba compiles a prototype when it is launched: there is no build to add pauses to"

@@ -52,20 +52,28 @@ def stream(cell: Cell) -> None:
 def no_synchronisation(cell: Cell) -> None:
     """A call returns while the device still sleeps, and so does its backward.
 
-    A call that waits for the device does so each time; another delay, such as garbage collection, does not repeat.
+    A call that waits for the device does so each time; another delay, such as garbage collection, does not repeat. If
+    the spec says that calls wait, one must.
     """
+    on_purpose = cell.spec.waits_for_gpu
     for call in _calls(cell):
         forward(cell, call, cell.implementation.function).values_and_gradients()
         waits = [_beside(cell, call, "waits", gradients=True)[0]["waits"]]
         while waits[-1] and len(waits) < 3:
             waits.append(_beside(cell, call, "waits", gradients=True)[0]["waits"])
+        if waits[-1] and on_purpose:
+            raise NotRun(Absence.WAITS, on_purpose)
         if waits[-1]:
             raise CheckFailed(f"{waits[-1]} waits for the device: it synchronises", call)
+    if on_purpose:
+        raise CheckFailed("no call waits for the device, although the spec says so: remove Spec(waits_for_gpu=...)")
 
 
 def graph(cell: Cell) -> None:
     """Capture a call once and replay it with other arguments; a random op draws new numbers, and repeats them by
     seed."""
+    if cell.spec.waits_for_gpu:  # the row `no sync` shows that it does
+        raise NotRun(Absence.WAITS, cell.spec.waits_for_gpu)
     for call in _calls(cell):
         replays = [] if cell.spec.random else list(itertools.islice(others(call), _REPLAYS))
         seed(call.seed)

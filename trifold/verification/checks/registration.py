@@ -7,16 +7,18 @@ for a compiled op, its results.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from trifold.isolation.tensors import form_of
 from trifold.spec import Call, Limits
 from trifold.verification.calls import FORMS, FORMS_LIMITS, FORMS_SALT, is_ordinary
 from trifold.verification.cell import Cell, Remote
+from trifold.verification.checks.contract import others
 from trifold.verification.checks.differentiation import (
     Differentiated,
     RightGradients,
@@ -31,7 +33,11 @@ from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
 from trifold.verification.tolerance import form_mismatch, same_bits
 
+Form = dict[str, Any]  # of a tensor: see form_of
+_Dimension = tuple[int, int]  # the position of a result, and the dimension
+
 _FAKE_CALLS = 80
+_OTHER_NUMBERS = 2  # for a call, to see whether a size depends on them
 _SHAPES = 24  # drawn calls, to find another shape
 
 
@@ -80,7 +86,7 @@ def fake(cell: Cell) -> None:
         _fake_function(cell)
     for call in _calls_of_each_form(cell):
         cell.begin(call)
-        answer, _ = cell.process.beside("operators_on_fakes", *_with_gradients(cell, call))
+        answer = _on_fakes(cell, call, "operators_on_fakes", _with_gradients(cell, call))
         for of_one in answer["operators"]:
             if of_one["elsewhere"]:
                 raise CheckFailed(
@@ -89,7 +95,9 @@ def fake(cell: Cell) -> None:
                     call,
                 )
             for made, real in itertools.zip_longest(of_one["fake"], of_one["real"]):
-                wrong = form_mismatch(_of_form(made), _of_form(real), "the real one") if made and real else "missing"
+                wrong = (
+                    form_mismatch(_of_form(made, real), _of_form(real), "the real one") if made and real else "missing"
+                )
                 if wrong:
                     raise CheckFailed(f"{of_one['operator']}() under FakeTensorMode: {wrong}", call)
 
@@ -104,25 +112,76 @@ def _calls_of_each_form(cell: Cell) -> list[Call]:
     return list(chosen.values())
 
 
-def _of_form(form: dict[str, Any]) -> Tensor:
-    """A tensor without memory, on the device of the form as far as torch supports that."""
+def _on_fakes(cell: Cell, call: Call, what: str, arguments: tuple[list[Any], dict[str, Any]]) -> dict[str, Any]:
+    """The answer of the op's process about fakes, which may leave sizes open if the spec says that calls wait."""
+    try:
+        answer, _ = cell.process.beside(what, *arguments, open_sizes=bool(cell.spec.waits_for_gpu))
+    except Exception as error:
+        if type(error).__name__ != "DynamicOutputShapeException":
+            raise
+        raise CheckFailed(
+            "a fake leaves a size open (new_dynamic_size): if it depends on numbers in a tensor, which a call then has "
+            "to read, say so and why: Spec(waits_for_gpu=...)",
+            call,
+        ) from None
+    found: dict[str, Any] = answer
+    return found
+
+
+def _of_form(form: Form, real: Form | None = None) -> Tensor:
+    """A tensor without memory, on the device of the form as far as torch supports that. What a fake leaves open is as
+    in the real form."""
     dtype: torch.dtype = getattr(torch, form["dtype"])
-    return torch.empty_strided(form["shape"], form["stride"], dtype=dtype, device="meta")
+    shape, stride = (_filled(form, real, name) for name in ("shape", "stride"))
+    return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+
+
+def _filled(form: Form, real: Form | None, name: str) -> list[int]:
+    others = real[name] if real is not None and len(real[name]) == len(form[name]) else itertools.repeat(0)
+    return [other if one is None else one for one, other in zip(form[name], others, strict=False)]
 
 
 def _fake_function(cell: Cell) -> None:
-    """Compare the public function on fake tensors with the reference, on the calls of the values check."""
+    """Compare the public function on fake tensors with the reference, on the calls of the values check.
+
+    A size that the fake leaves open must be another one for other numbers in some call's arguments.
+    """
     if not cell.calls:
         raise CheckFailed("no case passed the values check, so there is none to fake")
+    first_call: dict[_Dimension, Call] = {}
+    dependent: set[_Dimension] = set()
     for call in cell.calls[:_FAKE_CALLS]:
         cell.begin(call)
-        answer, _ = cell.process.beside("fake", *call.arguments(cell.device))
-        for form, real in zip(answer["forms"], as_tuple(cell.refer_whole(call))[: len(answer["forms"])], strict=True):
+        forms = _on_fakes(cell, call, "fake", call.arguments(cell.device))["forms"]
+        results = as_tuple(cell.refer_whole(call))[: len(forms)]
+        for form, real in zip(forms, results, strict=True):
             if form["device"] != str(real.device):
                 raise CheckFailed(f"under FakeTensorMode, the result is on {form['device']}, not {real.device}", call)
-            wrong = form_mismatch(_of_form(form), real.to("meta"))
+            wrong = form_mismatch(_of_form(form, form_of(real)), real.to("meta"))
             if wrong:
                 raise CheckFailed(f"under FakeTensorMode, {wrong}", call)
+        left_open = {(i, d) for i, form in enumerate(forms) for d, size in enumerate(form["shape"]) if size is None}
+        if left_open - dependent:
+            dependent |= _depend_on_numbers(cell, call, results, left_open)
+        first_call = dict.fromkeys(left_open, call) | first_call
+    for result, dimension in sorted(first_call.keys() - dependent):
+        raise CheckFailed(
+            f"under FakeTensorMode, the size of dimension {dimension} is left open, but it is the same for other "
+            "numbers: let the fake compute it from the arguments' sizes",
+            first_call[result, dimension],
+        )
+
+
+def _depend_on_numbers(
+    cell: Cell, call: Call, results: Sequence[Tensor], dimensions: Iterable[_Dimension]
+) -> set[_Dimension]:
+    """The dimensions among those given whose sizes change with the numbers in the call's arguments."""
+    others_results = [as_tuple(cell.refer_whole(other)) for other in itertools.islice(others(call), _OTHER_NUMBERS)]
+    return {
+        (result, dimension)
+        for result, dimension in dimensions
+        if any(one[result].shape[dimension] != results[result].shape[dimension] for one in others_results)
+    }
 
 
 def _small_call(cell: Cell) -> Call:
