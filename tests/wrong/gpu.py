@@ -205,6 +205,16 @@ GPU = (
         message="synchronises",
     ),
     Wrong(
+        name="a call is said to wait, and does not",
+        why="the statement stayed when the number was no longer read",
+        op="round_ste",
+        edits=edits("spec", ("spec = Spec(\n", 'spec = Spec(\n    waits_for_gpu="the size is read",\n')),
+        row="no sync",
+        implementation="port",
+        device="cuda",
+        message="no call waits for the device",
+    ),
+    Wrong(
         name="not capturable in a graph",
         why="scratch memory from cudaMalloc at each call",
         op="round_ste",
