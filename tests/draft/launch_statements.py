@@ -52,11 +52,27 @@ REFUSED_STATEMENTS = {
     "printed": ("print(turns)", "leave it out"),
     "sorted": ("a = torch.sort(x)", "call it in ports/*.py before the operator"),
     "undefined": ("y.fill_(nothing)", "assign it before, or define it in the module"),
+    "begin_of_a_shape": (
+        *("if x.shape[:2] != z.shape[:2]:", '    raise RuntimeError("shapes")'),
+        "after a check of x.dim() also x.shape[:i]",
+    ),
     "sliced": ("a = x[:, ::2]", "write x[start:stop], x[i, j]"),
 }
 
 #: Statements, and a line of the draft: of an integer that a check bounds, `//` and `%` are C++'s from there on.
 BOUNDED_NUMBERS = {
+    "parts_of_shapes": (
+        (
+            "if x.dim() != 3 or z.dim() != 3 or x.shape[:2] != z.shape[:2] or x.shape[1:-1] != x.shape[-2:-1]:",
+            '    raise RuntimeError("shapes")',
+            _FRESH,
+        ),
+        ["x.size(0) == z.size(0) && x.size(1) == z.size(1) &&"],
+    ),
+    "in_a_condition": (
+        ("if turns > 0:", "    launch(copy_kernel, turns, x.reshape(-1), output(y), 1)"),
+        ["  if (turns > 0) {\n    const Tensor x_argument"],
+    ),
     "rounded_up": (
         [
             *("early = (turns + 15) // 16", "launch(copy_kernel, turns, x.reshape(-1), output(y), early)"),

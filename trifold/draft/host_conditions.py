@@ -162,6 +162,7 @@ class Conditions:
     def logical(self, all_of: bool, nodes: list[ast.expr]) -> Any:
         parts: list[v.Number] = []
         before, assumed, outer = self.possible, [], self.maybe
+        dimensions: list[tuple[v.Tensor, int | None]] = []  # before they were assumed
         try:
             for node in nodes:
                 value = self.truth(self.evaluate(node))
@@ -171,10 +172,17 @@ class Conditions:
                 if not isinstance(value, bool):
                     parts.append(value)
                     self.possible = self.narrowed_to(value, all_of)
-                    assumed += self.assuming(value.facts if all_of else self.facts_if_false.get(id(value), ()))
+                    facts = value.facts if all_of else self.facts_if_false.get(id(value), ())
+                    assumed += self.assuming(facts)
+                    for fact in facts:
+                        if fact.dimensions is not None:
+                            dimensions.append((fact.tensor, fact.tensor.dimensions))
+                            fact.tensor.dimensions = fact.dimensions
         finally:
             self.possible, self.maybe = before, outer
             self.restore(assumed)
+            for tensor, number in reversed(dimensions):
+                tensor.dimensions = number
         return self.joined(all_of, parts)
 
     def joined(self, all_of: bool, values: Sequence[Any]) -> Any:

@@ -19,7 +19,7 @@ from trifold import prototype
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.host import Host, Launch
-from trifold.draft.host_conditions import call, scalar_of, text_of
+from trifold.draft.host_conditions import call, infix, scalar_of, text_of
 from trifold.draft.host_powers import as_float
 from trifold.draft.host_tensors import count_of, full_of, new_empty, new_like, of_dtype, ones_of, sizes_given, zeros_of
 from trifold.draft.refusal import DraftError
@@ -92,7 +92,7 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
     passed = [_as_now(host.with_known_range(each)) if isinstance(each, v.Number) else each for each in given]
     block = keywords.get("block", v.THREADS_PER_BLOCK)
     given_extents = [host.series(e, node) if isinstance(e, (tuple, v.Shape)) else (e,) for e in (grid, block)]
-    extents = [tuple(_as_now(v.number(n)) for n in each) for each in given_extents]
+    extents = [tuple(_not_empty(host, _as_now(v.number(n))) for n in each) for each in given_extents]
     number = next((n for n, each in enumerate(arguments) if isinstance(each, v.Either)), None)
     if number is not None:
         one_of = arguments[number]
@@ -139,6 +139,14 @@ def _check_devices(host: Host, passed: list[Any]) -> None:
 def _as_now(number: v.Number) -> v.Number:
     """A number with the range that it has at a launch: a later check may narrow it."""
     return dataclasses.replace(number)
+
+
+def _not_empty(host: Host, extent: v.Number) -> v.Number:
+    """An extent of a grid, which is positive if a condition around the launch says so."""
+    if not host.holds.get(text_of(infix(">", extent, v.number(0), v.BOOL).expr)):
+        return extent
+    least, most = extent.interval or v.SIZE
+    return dataclasses.replace(extent, interval=(max(least, 1), most))
 
 
 def _free(host: Host, kernel: Any, passed: list[Any], node: ast.Call) -> tuple[dict[str, v.Tensor], list[v.Tensor]]:

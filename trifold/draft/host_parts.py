@@ -103,23 +103,28 @@ class HostParts(HostExpressions):
         size = cpp.Cast("int64_t", call(f"{text_of(tensor.expr)}.element_size"), type=v.INT, interval=(1, 8))
         return v.Number(size, v.INT, (1, 8), of_dtype=tensor.element_sizes, bytes_of=tensor)
 
+    def _part_of_shape(self, tensor: v.Tensor, index: ast.Slice) -> v.Shape | tuple[Any, ...] | None:
+        """A slice of a tensor's shape; None if its sizes are not known one by one."""
+        ends = [None if end is None else self.evaluate(end) for end in (index.lower, index.upper, index.step)]
+        if not all(end is None or isinstance(end, int) for end in ends) or ends[2] not in (None, 1):
+            return None
+        start, stop = ends[0] or 0, ends[1]
+        if start >= 0 and (stop is None or stop < 0):
+            return v.Shape((v.Part(tensor, start, stop or 0),))
+        if start < 0 and (stop is None or stop < 0):
+            return tuple(self.size(tensor, d) for d in range(start, stop or 0))
+        if isinstance(tensor.dimensions, int):
+            return tuple(self.size(tensor, d) for d in range(tensor.dimensions)[start:stop])
+        return None
+
     def item(self, base: Any, index: ast.expr, node: ast.Subscript) -> Any:
         if isinstance(base, v.Shape):
             whole = base.parts[0]
             if len(base.parts) == 1 and isinstance(whole, v.Part) and whole.start == 0 and whole.stop == 0:
                 if isinstance(index, ast.Slice):
-                    start = 0 if index.lower is None else self.evaluate(index.lower)
-                    stop = 0 if index.upper is None else self.evaluate(index.upper)
-                    if (
-                        isinstance(start, int)
-                        and isinstance(stop, int)
-                        and start >= 0
-                        and stop <= 0
-                        and index.step is None
-                    ):
-                        return v.Shape((v.Part(whole.tensor, start, stop),))
-                    if isinstance(start, int) and start < 0 and index.upper is None:
-                        return tuple(self.size(whole.tensor, d) for d in range(start, 0))
+                    part = self._part_of_shape(whole.tensor, index)
+                    if part is not None:
+                        return part
                 else:
                     at = self.evaluate(index)
                     if isinstance(at, int):
@@ -127,7 +132,7 @@ class HostParts(HostExpressions):
             raise DraftError(
                 self.place(node),
                 "this part of a shape is not translated",
-                "write x.shape[i], x.shape[i:] or x.shape[:-i], of numbers",
+                "write x.shape[i], x.shape[i:] or x.shape[:-i], of numbers; after a check of x.dim() also x.shape[:i]",
             )
         if isinstance(base, v.Tensor):
             return self.part_of(base, index, node)
