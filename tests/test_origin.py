@@ -31,6 +31,29 @@ def test_a_gradient_may_be_a_multiple_of_a_sum_of_gradients_for_one_tensor_in_tw
             recorded.require_written(cell, call)
 
 
+@pytest.mark.parametrize("complete", [True, False])
+def test_each_tensor_of_a_list_that_an_op_writes_into_is_written_by_a_kernel(complete: bool) -> None:
+    call = Call(([TensorCase((64,), seed=1), TensorCase((8,), seed=2)],))
+
+    def step(params: list[torch.Tensor]) -> None:
+        for each in params:
+            each += 1
+
+    arguments = call.arguments()
+    step(*arguments[0])
+    by_kernels = arguments[0][0] if complete else arguments[0][0][:1]
+    written = {each.untyped_storage().data_ptr(): torch.ones(4 * 64, dtype=torch.bool) for each in by_kernels}
+    copies = [each.clone() for each in arguments[0][0]]  # as results of the call
+    recorded = Recorded(arguments, Forward(copies, ()), [], (), Observations(written=written))
+    spec = Spec(calls=lambda limits: st.just(call), writes=("params",))
+    cell = cell_here(step, step, spec, files=GALLERY.op("add"))
+    if complete:
+        recorded.require_written(cell, call)
+    else:
+        with pytest.raises(CheckFailed, match=r"params\[1\]: .*no kernel of the op has written it"):
+            recorded.require_written(cell, call)
+
+
 def _recorded(call: Call, *, by_torch: int) -> Recorded:
     """A call whose gradients kernels have written, and one of which has numbers that torch computed as well."""
     arguments = call.arguments()

@@ -114,6 +114,21 @@ def test_code_of_a_call_asks_for_gradients(monkeypatch: pytest.MonkeyPatch, caps
     assert printed.count("1 of 1 elements differ") == 4  # the result, and three gradients
 
 
+def test_code_of_a_call_compares_what_is_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def by(step: float) -> Any:
+        return lambda op: lambda params, x: [each.add_(step) for each in params] and None
+
+    monkeypatch.setattr("trifold.load", by(1.0))
+    monkeypatch.setattr("trifold.reference", by(0.5))
+    call = Call(([TensorCase((1,)), TensorCase((30,), seed=3)], TensorCase((2,), seed=4)))
+    exec(call.code("thing", writes=[(0, 0), (0, 1)]), {})
+    printed = capsys.readouterr().out
+    assert "1 of 1 elements differ, most by 0.5" in printed
+    assert "30 of 30 elements differ, most by 0.5" in printed
+
+
 def test_code_of_a_tensor_that_is_passed_by_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -78,6 +79,47 @@ def _returns_it(cache: Tensor, new: Tensor, slots: Tensor) -> Tensor:
 def test_a_wrong_write_is_found(wrong: Callable[..., Any], message: str) -> None:
     with pytest.raises(CheckFailed, match=message):
         _judge(WRITES, _cache_write, wrong)
+
+
+_LISTS = Call(
+    (
+        [TensorCase((700,), seed=1), TensorCase((3,), seed=2)],
+        [TensorCase((700,), seed=3), TensorCase((3,), seed=4)],
+        TensorCase((), seed=5),
+    )
+)
+STEP = Spec(calls=lambda limits: st.just(_LISTS), writes=("steps", "params"))  # not in the order of the parameters
+
+
+def _step(params: list[Tensor], grads: list[Tensor], steps: Tensor) -> None:
+    for one, grad in zip(params, grads, strict=True):
+        one -= grad
+    steps += 1
+
+
+def _leaves_the_last(params: list[Tensor], grads: list[Tensor], steps: Tensor) -> None:
+    _step(params[:-1], grads[:-1], steps)
+
+
+def _counts_twice(params: list[Tensor], grads: list[Tensor], steps: Tensor) -> None:
+    _step(params, grads, steps)
+    steps += 1
+
+
+def test_lists_of_tensors_that_an_op_writes_into_are_compared() -> None:
+    _judge(STEP, _step, _step)
+    for wrong, name in ((_leaves_the_last, r"params\[1\]"), (_counts_twice, "steps")):
+        with pytest.raises(CheckFailed, match=f"^{name} after the call: .* elements differ"):
+            _judge(STEP, _step, wrong)
+
+
+def test_a_scale_is_of_the_results_beside_any_number_of_tensors_that_are_written() -> None:
+    def step_and_sum(params: list[Tensor], grads: list[Tensor], steps: Tensor) -> Tensor:
+        _step(params, grads, steps)
+        return steps.clone()
+
+    scaled = replace(STEP, scale=lambda reference, params, grads, steps: steps.abs() + 1)
+    _judge(scaled, step_and_sum, step_and_sum)
 
 
 def test_a_write_that_the_spec_does_not_state_is_found() -> None:

@@ -104,6 +104,7 @@ class Call:
         implementation: str = "port",
         *,
         gradients: Sequence[Path] = (),
+        writes: Sequence[Path] = (),
         upstream: str = "usual",
         through: int | None = None,
         schedule: int | None = None,
@@ -113,6 +114,7 @@ class Call:
 
         Args:
             gradients: those of the arguments at these places, too.
+            writes: the op writes into the arguments at these places: they are compared, too.
             upstream: the kind of the upstream gradients, for :func:`trifold.gradients`.
             through: also the gradients through this result alone.
             schedule: the seed of the one in which a check of the emulated device found something: the program runs
@@ -154,8 +156,14 @@ class Call:
         inputs = [_variable(path) for path in gradients]
         lines += [f"{name}.requires_grad_()" for name in inputs]
         given = ", ".join(names)
-        lines += [f"torch.manual_seed({self.seed})", f"result = {implementation}({given})"]
-        lines += [f"torch.manual_seed({self.seed})", f'expected = trifold.reference("{op}")({given})']
+        written = [_variable(path) for path in writes]
+        copies = f"[{', '.join(f'{name}.clone()' for name in written)}]"
+        after = f", {copies}" if written else ""
+        if written:
+            lines.append(f"before = {copies}")
+        lines += [f"torch.manual_seed({self.seed})", f"result = {implementation}({given}){after}"]
+        lines += [f"{name}.copy_(before[{number}])" for number, name in enumerate(written)]
+        lines += [f"torch.manual_seed({self.seed})", f'expected = trifold.reference("{op}")({given}){after}']
         lines.append("trifold.show(result, expected)")
         if inputs:
             asked = f"[{', '.join(inputs)}], seed={self.seed}"

@@ -279,11 +279,12 @@ class Cell(CallSource):
         """The name of an argument: its parameter of the reference, with indices within lists."""
         return self._parameter(path) + "".join(f"[{index}]" for index in path[1:])
 
-    def name_of_result(self, number: int, results: Sequence[Tensor]) -> str:
+    def name_of_result(self, call: Call, number: int, results: Sequence[Tensor]) -> str:
         """The name of a result: "the result", "result 1", or "x after the call" for an argument written into."""
-        returned = len(results) - len(self.spec.writes)
+        written = self.written_paths(call)
+        returned = len(results) - len(written)
         if number >= returned:
-            return f"{self.spec.writes[number - returned]} after the call"
+            return f"{self.name(written[number - returned])} after the call"
         return "the result" if returned == 1 else f"result {number}"
 
     def _parameter(self, path: Path) -> str:
@@ -429,6 +430,7 @@ class Cell(CallSource):
             self.device,
             self.kind,
             gradients=gradients,
+            writes=self.written_paths(call),
             upstream=kind or "usual",
             through=through,
             schedule=error.findings[0].seed if error.findings and self.device == "cpu" else None,

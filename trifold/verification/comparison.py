@@ -155,12 +155,12 @@ def scales(cell: Cell, call: Call, dtype: torch.dtype | None = None) -> tuple[Te
         sizes = _of_numbers(cell.refer(call, mapped((args, kwargs), only_floating(torch.abs))))
     else:
         seed(call.seed)
-        sizes = _padded(cell, as_tuple(spec.scale(cell.reference, *args, **kwargs)))
+        sizes = _padded(cell, call, as_tuple(spec.scale(cell.reference, *args, **kwargs)))
     sizes = within_range(sizes, dtype or call.dtype)
     if spec.working_scale is None:
         return sizes
     seed(call.seed)
-    working = _padded(cell, as_tuple(spec.working_scale(cell.reference, *args, **kwargs)))
+    working = _padded(cell, call, as_tuple(spec.working_scale(cell.reference, *args, **kwargs)))
     return with_working(sizes, working, dtype or call.dtype)
 
 
@@ -205,6 +205,6 @@ def _of_numbers(results: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
     return tuple(r.abs() if r.is_floating_point() or r.is_complex() else None for r in results)
 
 
-def _padded(cell: Cell, sizes: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
+def _padded(cell: Cell, call: Call, sizes: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
     """Pads with None: a spec states scales of the results, not of arguments that the op writes into."""
-    return (*sizes, *(None for _ in cell.spec.writes))
+    return (*sizes, *(None for _ in cell.written_paths(call)))

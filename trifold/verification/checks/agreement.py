@@ -66,7 +66,7 @@ def require_same(
         return
     if cell.is_unordered(call):
         raise CheckFailed(f"{where[1]}, results or gradients are beyond the bound", call)
-    results = [(cell.name_of_result(n, run.results), n) for n in range(len(run.results))]
+    results = [(cell.name_of_result(call, n, run.results), n) for n in range(len(run.results))]
     pairs = [(name, first.results[n], run.results[n]) for name, n in results]
     grads = zip(paths, first.grads, run.grads, strict=True)
     pairs += [(f"the gradient of {cell.name(path)}", a, b) for path, a, b in grads if a is not None and b is not None]

@@ -38,7 +38,7 @@ def results_apart(cell: Cell) -> None:
                     results = cell.invoke(placed)
                 for number, result in enumerate(results):
                     if wrong := expected.wrong(number, result, signs=True):
-                        raise CheckFailed(f"{cell.name_of_result(number, results)}, {_where(placed)}: {wrong}")
+                        raise CheckFailed(f"{cell.name_of_result(placed, number, results)}, {_where(placed)}: {wrong}")
 
             cell.run_case(test, placed, "far apart")
 

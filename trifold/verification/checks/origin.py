@@ -79,7 +79,7 @@ class Recorded:
         """Raises ``CheckFailed`` if a kernel of the op was not the last to write an element of a result, or wrote into
         an argument."""
         spec, made = cell.spec, self.made
-        for number, output in enumerate(made.outputs[: len(made.outputs) - len(spec.writes)]):
+        for number, output in enumerate(made.outputs[: len(made.outputs) - len(cell.written_paths(call))]):
             if f"result {number}" not in spec.computed_by_torch and number not in spec.views:
                 _require_written(self.observed, output.detach(), f"result {number}", call)
         for path, _ in call.cases():

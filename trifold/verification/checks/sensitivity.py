@@ -47,7 +47,7 @@ def sensitivity(cell: Cell) -> str:
         cell.cases += 1
         expected = Expected.of(cell, call)
         for number, (want, own) in enumerate(zip(expected.exact, expected.native, strict=True)):
-            place = "" if len(expected.native) == 1 else f" ({cell.name_of_result(number, expected.native)})"
+            place = "" if len(expected.native) == 1 else f" ({cell.name_of_result(call, number, expected.native)})"
             finite = torch.isfinite(want) & torch.isfinite(own)
             if not bool(finite.any()):
                 continue

@@ -108,8 +108,8 @@ def compare(cell: Cell, call: Call) -> tuple[Tensor, ...]:
     for number, (result, own) in enumerate(zip(results, expected.native, strict=True)):
         wrong = form_mismatch(result, own) or expected.wrong(number, result, signs=True)
         if wrong:
-            place = "" if len(results) == 1 and not cell.spec.writes else f"{cell.name_of_result(number, results)}: "
-            raise CheckFailed(place + wrong, call)
+            alone = len(results) == 1 and not cell.spec.writes
+            raise CheckFailed(wrong if alone else f"{cell.name_of_result(call, number, results)}: {wrong}", call)
     return results
 
 
