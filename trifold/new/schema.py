@@ -152,7 +152,9 @@ def _argument(argument: Any) -> Argument:
     letter = next(iter(alias.before_set), "a") if alias is not None else ""
     if letter and kind != Type("Tensor"):
         raise SignatureError(
-            f"--signature: {name} is a {kind.schema} that is written", f"write into Tensors: 'Tensor({letter}!) {name}'"
+            f"--signature: {name} is a {kind.schema} that is written",
+            f"generate files for one tensor, 'Tensor({letter}!) {name}', and change them: schemas, bindings and "
+            "Spec(writes=...) take lists, too",
         )
     default = None
     if argument.has_default_value():
