@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -141,6 +142,15 @@ def test_cells_that_did_not_run_are_all_named() -> None:
     text = " ".join(shown(report(GALLERY, {("add", "rounding", "port", "cpu"): "not run"}, gpu=False), 80).split())
     assert "all checks (prototype·cuda and port·cuda of all 10 ops): torch is a CPU build" in text
     assert "rounding (port·cpu of add): the spec does not claim it" in text
+
+
+def test_checks_that_take_the_simulator_long_are_named() -> None:
+    whole = report(("add", "mul"), gpu=False)
+    assert "simulator long" not in shown(whole, 80)
+    add, mul = whole.ops
+    rows = [replace(row, seconds=200.0) if row.check == "values" else row for row in mul.rows]
+    told = " ".join(shown(replace(whole, ops=(add, replace(mul, rows=tuple(rows)))), 80).split())
+    assert "mul takes the simulator long (values 200 s)" in told
 
 
 def test_an_op_of_which_nothing_ran_is_there() -> None:

@@ -24,6 +24,7 @@ from trifold.verification.report import ALL_CHECKS, BUILD, PROPERTY, Failure, Op
 _MARKS = {"passed": ("✓", "green"), "failed": ("✗", "bold red"), "not run": ("·", "dim")}
 _MEANING = "✓ passed  ✗ failed  · not run"
 _PROPERTIES = "properties"  # all properties of a spec, in one mark
+_SLOW = 120.0  # seconds that a check takes the simulator for reasonable calls, at most, on a slow machine
 _BOTH = "both"  # both implementations, in one line
 
 _Line = tuple[str, str, list[OutcomeName]]  # an op, one or two cells, and a mark for each check
@@ -31,7 +32,7 @@ _Line = tuple[str, str, list[OutcomeName]]  # an op, one or two cells, and a mar
 
 def render(report: Report) -> RenderableType:
     """The whole report, for ``console.print(..., crop=False)``: lines of code may be wider than the console."""
-    parts = (*_properties(report), *failures(report), *_reasons(report), *_coverage(report))
+    parts = (*_properties(report), *failures(report), *_reasons(report), *_slow(report), *_coverage(report))
     return Group(_Matrix(report), *parts, _summary(report))
 
 
@@ -201,6 +202,19 @@ def _places(ops_of_cell: Mapping[str, Sequence[str]], all_ops: int) -> str:
         f"{' and '.join(cells)} of {', '.join(ops) if len(ops) < max(2, all_ops) else f'all {all_ops} ops'}"
         for ops, cells in cells_of_ops.items()
     )
+
+
+def _slow(report: Report) -> Iterator[Text]:
+    """The checks that took the simulator long, by op."""
+    for op in report.ops:
+        simulated = (row for row in op.rows if (row.implementation, row.device) == ("prototype", "cpu"))
+        slow = [f"{row.check} {row.seconds:.0f} s" for row in simulated if row.seconds > _SLOW]
+        if slow:
+            yield Text(
+                f"· {op.op} takes the simulator long ({', '.join(slow)}), where each statement runs for each thread in "
+                "turn: let Spec(calls=...) draw less work than its limits allow elements",
+                style="dim",
+            )
 
 
 def _coverage(report: Report) -> Iterator[RenderableType]:
