@@ -31,7 +31,7 @@ from trifold.verification.checks.differentiation import (
 )
 from trifold.verification.checks.dtypes import dtypes_of_spec
 from trifold.verification.comparison import Expected
-from trifold.verification.tolerance import allowed_error
+from trifold.verification.tolerance import allowed_error, is_approximate
 from trifold.workspace import OpFiles
 
 # The data is a text file: results with at most this many elements, of at most this many calls.
@@ -178,7 +178,7 @@ class _Recording:
         form: Json = {"dtype": _name(own.dtype), "shape": list(own.shape), "strides": list(own.stride())}
         if several:
             return {**form, "exact": None, "allowed": None}
-        if not own.is_floating_point():
+        if not is_approximate(own):
             return {**form, "exact": own.flatten().tolist(), "allowed": None}
         want, native = exact.detach().double(), own.detach().double()
         bound = allowed_error(want, native, scale, own.dtype, multiple=self.cell.spec.multiple)
@@ -208,8 +208,8 @@ def _comparable(own: Tensor, exact: Tensor) -> bool:
     """Whether PyTorch's own result is finite exactly where the exact one is, and not near overflow."""
     if own.is_complex():
         return False
-    if not own.is_floating_point():
-        return own.numel() > 0
+    if not is_approximate(own):
+        return own.numel() > 0 and bool((own == own).all())
     limit = torch.finfo(own.dtype).max / 2
     finite = exact.isfinite()
     return bool((own.isfinite() == finite).all()) and bool((exact[finite].abs() < limit).all()) and own.numel() > 0

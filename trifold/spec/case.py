@@ -189,6 +189,11 @@ class TensorCase:
 
     def __post_init__(self) -> None:
         require_dtype(self.dtype)
+        if self.dtype.is_floating_point and self.dtype.itemsize == 1:
+            raise ValueError(
+                f"TensorCase(dtype={self.dtype}): torch's own checks of operators, such as opcheck, fail for arguments "
+                f"in float8. Let the operator take their bytes, torch.uint8, and view them: x.view({self.dtype})"
+            )
         require_one_of("fill", self.fill, _ALL_FILLS)
         _ = self._place  # raises if layout, offset or dim is invalid
 

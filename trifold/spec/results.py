@@ -17,7 +17,7 @@ Order = Literal["given", "set", "multiset"]
 class Result:
     """How one result is compared with the reference's.
 
-    Floating and complex results must be within the spec's bound, integers and bools equal.
+    Floating and complex results must be within the spec's bound, integers, bools and float8 equal.
 
     Attributes:
         tie: returns whether elements that differ from the reference's are equally right: from (result, expected,

@@ -28,6 +28,7 @@ from trifold.verification.report import Failure
 from trifold.verification.results import as_tuple, most_results
 from trifold.verification.seeding import seed
 from trifold.verification.source_numbers import numbers_in
+from trifold.verification.tolerance import is_approximate
 from trifold.workspace import OpFiles, Workspace
 
 if TYPE_CHECKING:
@@ -269,7 +270,7 @@ class Cell(CallSource):
         stated = self.spec.gradients
         if stated is not None and stated.results is not None:
             return [number for number in stated.results if number < len(results)]
-        return [n for n, result in enumerate(results) if result.is_floating_point() or result.is_complex()]
+        return [n for n, result in enumerate(results) if is_approximate(result)]
 
     def written_paths(self, call: Call) -> list[Path]:
         """The paths of the arguments that the op writes into."""

@@ -18,7 +18,13 @@ from trifold.verification.noise import Evaluations, mismatch_beyond_noise, simil
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
-from trifold.verification.tolerance import exact_mismatch, form_mismatch, same_numbers, zero_sign_mismatch
+from trifold.verification.tolerance import (
+    exact_mismatch,
+    form_mismatch,
+    is_approximate,
+    same_numbers,
+    zero_sign_mismatch,
+)
 
 _KEPT_ELEMENTS = 4096  # of a call, at most
 
@@ -65,7 +71,7 @@ class Expected:
         how, spec = self.cell.how_compared(number), self.cell.spec
         if how.order != "given":
             return _wrong_set(result, native, how)
-        if not (native.is_floating_point() or native.is_complex()):
+        if not is_approximate(native):
             return exact_mismatch(result, native, self._ties(how, result, native))
         noise = functools.partial(self._evaluations, number)
         wrong = mismatch_beyond_noise(result, exact, native, scale, noise, spec.multiple)
@@ -202,7 +208,7 @@ def grown(x: Tensor) -> Tensor:
 
 
 def _of_numbers(results: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
-    return tuple(r.abs() if r.is_floating_point() or r.is_complex() else None for r in results)
+    return tuple(r.abs() if is_approximate(r) else None for r in results)
 
 
 def _padded(cell: Cell, call: Call, sizes: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:

@@ -44,7 +44,7 @@ from trifold.verification.comparison import same_values
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
-from trifold.verification.tolerance import same_bits, share_memory
+from trifold.verification.tolerance import computable, same_bits, share_memory
 
 _DTYPE_NAMES = frozenset(name for name, value in vars(torch).items() if isinstance(value, torch.dtype))
 _ON_CPU = 2048  # elements, at most, in calls that are repeated on the CPU: more than a block has threads
@@ -127,7 +127,7 @@ def _refuses_gradients(cell: Cell) -> None:
         inputs = require_gradients(arguments, call, [path for path, _ in call.floating()])
         try:
             results = as_tuple(cell.implementation.function(*arguments[0], **arguments[1]))
-            outputs = [result.sum() for result in results if result.requires_grad]
+            outputs = [computable(result).sum() for result in results if result.requires_grad]
             if not outputs or not inputs:
                 continue
             ones = [torch.ones_like(output) for output in outputs]
@@ -155,7 +155,7 @@ def _refuses_other_gradients(cell: Cell) -> None:
         inputs = require_gradients(arguments, call, [path, *paths])
         try:
             results = as_tuple(cell.implementation.function(*arguments[0], **arguments[1]))
-            outputs = [result.sum() for result in results if result.requires_grad]
+            outputs = [computable(result).sum() for result in results if result.requires_grad]
             ones = [torch.ones_like(output) for output in outputs]
             grads = torch.autograd.grad(outputs, inputs, ones, allow_unused=True) if outputs else (None,)
         except (RuntimeError, TypeError, ValueError) as error:

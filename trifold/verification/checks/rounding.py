@@ -32,6 +32,7 @@ from trifold.verification.comparison import scales
 from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
+from trifold.verification.tolerance import is_approximate
 
 # Results for each dtype. With as many, the mean shows a bias of 1/200 of a unit in the last place; in the simulator,
 # 1/70.
@@ -201,7 +202,7 @@ def _by_scale(cell: Cell, sizes: Sequence[Tensor | None], exact: Sequence[Tensor
     """The working error of each result; None for one that is not floating, which is not rounded."""
 
     def error(size: Tensor | None, want: Tensor) -> Tensor | None:
-        if not want.is_floating_point():
+        if not want.is_floating_point() or not is_approximate(want):
             return None
         return cell.spec.multiple * (
             want.abs() if size is None else torch.maximum(size.abs().expand_as(want), want.abs())

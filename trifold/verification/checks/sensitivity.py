@@ -18,6 +18,7 @@ from trifold.spec.call import put_at, tensor_at
 from trifold.verification.cell import Cell
 from trifold.verification.comparison import Expected
 from trifold.verification.outcomes import CheckFailed
+from trifold.verification.tolerance import computable
 
 # If one of these is the right result in every case, nothing shows that the op computes it.
 _CHEAP = ("zeros", "a copy of ", "a constant", "the last call's output")
@@ -46,18 +47,19 @@ def sensitivity(cell: Cell) -> str:
             break  # smaller calls reject them all
         cell.cases += 1
         expected = Expected.of(cell, call)
-        for number, (want, own) in enumerate(zip(expected.exact, expected.native, strict=True)):
+        for number, results in enumerate(zip(expected.exact, expected.native, strict=True)):
+            native, (want, own) = results[1], map(computable, results)
             place = "" if len(expected.native) == 1 else f" ({cell.name_of_result(call, number, expected.native)})"
             finite = torch.isfinite(want) & torch.isfinite(own)
             if not bool(finite.any()):
                 continue
-            none = torch.where(finite, 0, own).to(own.dtype)
+            none = torch.where(finite, 0, own).to(native.dtype)
             zeros.offer(own[finite], functools.partial(_rejects, expected, number, none))
-            for name, impostor in _impostors(cell, call, own, number, stale, place, rejected):
+            for name, impostor in _impostors(cell, call, native, number, stale, place, rejected):
                 if name.startswith(_CHEAP):
                     applied.add(name + place)
-                other = torch.where(finite, impostor, own)
-                if name + place in rejected or torch.equal(other[finite], own[finite]):
+                other = torch.where(finite, impostor, own).to(native.dtype)
+                if name + place in rejected or torch.equal(computable(other)[finite], own[finite]):
                     continue
                 applied.add(name + place)
                 if expected.wrong(number, other) is not None:
@@ -160,10 +162,13 @@ class _Stale:
 
 
 def _impostors(
-    cell: Cell, call: Call, own: Tensor, number: int, stale: _Stale, place: str, rejected: set[str]
+    cell: Cell, call: Call, native: Tensor, number: int, stale: _Stale, place: str, rejected: set[str]
 ) -> Impostors:
-    """Wrong results for a case whose right result is ``own``. Those that need the reference are made only until one is
-    rejected."""
+    """Wrong results for a case whose right result is ``native``; of float8 as float32. Those that need the reference
+    are made only until one is rejected."""
+    own = computable(native)
+    if own is not native:
+        yield "one more than the result", computable((native.view(torch.uint8) ^ 1).view(native.dtype))
     yield "zeros", torch.zeros_like(own)
     made = call.arguments(cell.device)
     for path, _ in call.cases():
@@ -180,7 +185,9 @@ def _impostors(
         yield "the last call's output", last.to(own.dtype)
     elif last is not None:
         rejected.add(f"the last call's output{place}")
-    if own.is_floating_point() and own.itemsize >= 4:  # half types may be off by 1% where several roundings accumulate
+    if (
+        native.is_floating_point() and native.itemsize >= 4
+    ):  # half types may be off by 1% where several roundings accumulate
         dtype = str(own.dtype).removeprefix("torch.")
         yield f"1.01 times the result in {dtype}", (own.double() * 1.01).to(own.dtype)
         yield f"the result rounded to half in {dtype}", own.half().to(own.dtype)
@@ -223,13 +230,13 @@ def _of_transposed(cell: Cell, call: Call, own: Tensor, number: int) -> Iterator
         value = tensor_at(turned, path)
         put_at(turned, path, value.transpose(-1, -2).reshape(value.shape))
         try:
-            made = cell.refer(call, turned)[number]
-            exact = cell.refer(call, turned, exact=True)[number]
+            made = computable(cell.refer(call, turned)[number])
+            exact = computable(cell.refer(call, turned, exact=True)[number])
         except CheckFailed:  # the reference does not accept such an argument
             return
         # Skipped for a sum of all elements, which has no order except in its rounding.
         same = made.shape != own.shape or torch.allclose(
-            exact, cell.refer(call, exact=True)[number], rtol=1e-9, atol=0, equal_nan=True
+            exact, computable(cell.refer(call, exact=True)[number]), rtol=1e-9, atol=0, equal_nan=True
         )
         if not same:
             yield made
