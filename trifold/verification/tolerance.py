@@ -32,7 +32,7 @@ def is_approximate(x: Tensor) -> bool:
 
 def computable(x: Tensor) -> Tensor:
     """float8 as float32, since torch computes little in float8; others as they are."""
-    return x.float() if x.is_floating_point() and x.itemsize == 1 else x
+    return x.float() if x.is_floating_point() and not is_approximate(x) else x
 
 
 def mismatch(
@@ -226,8 +226,8 @@ def same_numbers(a: Tensor, b: Tensor) -> bool:
     """As :func:`same_bits`, but any nan equals any other: on a CPU, a sum of two nans has the bits of the first."""
     if same_bits(a, b):
         return True
-    if a.shape != b.shape or not (a.is_floating_point() or a.is_complex()) or a.dtype.itemsize == 1:
-        return False  # float8 has no arithmetic in torch
+    if a.shape != b.shape or not is_approximate(a):
+        return False
     a, b = (torch.view_as_real(t) if t.is_complex() else t for t in (a.detach(), b.detach()))
     no_number = a.isnan() & b.isnan()
     return same_bits(a.masked_fill(no_number, 0), b.masked_fill(no_number, 0))

@@ -47,8 +47,8 @@ def sensitivity(cell: Cell) -> str:
             break  # smaller calls reject them all
         cell.cases += 1
         expected = Expected.of(cell, call)
-        for number, results in enumerate(zip(expected.exact, expected.native, strict=True)):
-            native, (want, own) = results[1], map(computable, results)
+        for number, (exact, native) in enumerate(zip(expected.exact, expected.native, strict=True)):
+            want, own = computable(exact), computable(native)
             place = "" if len(expected.native) == 1 else f" ({cell.name_of_result(call, number, expected.native)})"
             finite = torch.isfinite(want) & torch.isfinite(own)
             if not bool(finite.any()):
@@ -185,9 +185,8 @@ def _impostors(
         yield "the last call's output", last.to(own.dtype)
     elif last is not None:
         rejected.add(f"the last call's output{place}")
-    if (
-        native.is_floating_point() and native.itemsize >= 4
-    ):  # half types may be off by 1% where several roundings accumulate
+    # Half types may be off by 1% where several roundings accumulate.
+    if native.is_floating_point() and native.itemsize >= 4:
         dtype = str(own.dtype).removeprefix("torch.")
         yield f"1.01 times the result in {dtype}", (own.double() * 1.01).to(own.dtype)
         yield f"the result rounded to half in {dtype}", own.half().to(own.dtype)
