@@ -179,6 +179,13 @@ RECORDS: tuple[Record, ...] = (
     ),
     Record("verify/h200-x2.json", "two GPUs", _ops("cuda", checked=True), ("trifold verify --json {file}",), 8),
     Record(
+        "verify/seeds.json",
+        "cpu",
+        _ops("cpu", checked=True),
+        ("python benchmarks/seeds.py --json {file}",),
+        200,
+    ),
+    Record(
         "cpu/cpu.json",
         "cpu",
         _both(
