@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -159,8 +160,8 @@ def test_pauses_take_time_and_change_no_number() -> None:
     library = implementation.kernels("cuda")
     assert library is not None
     x = torch.randn(4096, 4096, device="cuda")
-    times, results = {}, {}
-    for seed in (0, 1, 2, 0):
+    times, results = {0: math.inf, 1: math.inf, 2: math.inf}, {}
+    for seed in (*times, *times, *times):  # the shortest of three, since other programs use the GPU as well
         library.set_jitter(seed)
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
@@ -168,7 +169,7 @@ def test_pauses_take_time_and_change_no_number() -> None:
             results[seed] = implementation.function(x)
         end.record()
         torch.cuda.synchronize()
-        times[seed] = begin.elapsed_time(end)
+        times[seed] = min(times[seed], begin.elapsed_time(end))
     assert min(times[1], times[2]) > 1.5 * times[0]
     assert torch.equal(results[0], results[1])
     assert torch.equal(results[0], results[2])

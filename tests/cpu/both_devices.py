@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.records import sources
+from trifold.build import BuildRequest, Device, build_all
 from trifold.implementation import Implementation, load_port, reference
 from trifold.machine.environment import environment
 from trifold.spec import Call, Limits, Spec
@@ -28,6 +29,7 @@ from trifold.verification.comparison import scales
 from trifold.verification.results import as_tuple
 from trifold.workspace import Workspace
 
+DEVICES: tuple[Device, Device] = "cpu", "cuda"
 DRAWN = 40  # calls of each op in addition to its samples and edges
 _LIMITS = Limits(elements=1 << 17)
 _ROUND_OFF = 2.0**-24  # of float32
@@ -154,12 +156,14 @@ def main() -> None:
     file, *ops = sys.argv[1:]
     workspace = Workspace.find()
     rows: list[Row] = []
-    for op in ops or workspace.ops():
-        files = workspace.op(op)
-        implementation, spec = load_port(files), load_spec(files)
+    every = {files: load_port(files) for files in map(workspace.op, ops or workspace.ops())}
+    of_port = {files: port.overload().namespace for files, port in every.items()}
+    build_all(BuildRequest(files, device, name) for files, name in of_port.items() for device in DEVICES)
+    for files, implementation in every.items():
+        spec = load_spec(files)
         if not spec.not_on_cpu:
             _same_noise(implementation)
-            rows += compare(*(_cell(implementation, spec, device) for device in ("cpu", "cuda")))
+            rows += compare(*(_cell(implementation, spec, device) for device in DEVICES))
     facts = environment(workspace.root, torch.device("cuda")) | {
         "nvcc": os.environ.get("NVCC_APPEND_FLAGS", ""),
         "sources": sources("cpu/ports-on-gpu.json"),
