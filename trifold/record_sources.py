@@ -73,10 +73,10 @@ def of_ops(
     for op in ops:
         files = workspace.files(op)
         apart = {*(() if prototypes else (files.prototype,)), *(() if checked else (files.spec,))}
-        names = source_hashes(workspace, files)
+        names = source_hashes(workspace, files, toolkit)
         paths = {name: workspace.root / name for name in names}
-        # The toolkit in its own repository is not part of the workspace: the relevant parts are added below.
-        own = {name: path for name, path in paths.items() if path not in apart and not path.is_relative_to(toolkit)}
+        # The toolkit's files are not among them: the relevant ones are added below.
+        own = {name: path for name, path in paths.items() if path not in apart}
         found |= own
         cpp += [path for path in own.values() if path.suffix in _CPP]
     skipped = () if checked or device == "cpu" else _FOR_CPU

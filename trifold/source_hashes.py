@@ -26,7 +26,7 @@ _JOINED = re.compile(rb"\\\r?\n")
 _NAME = re.compile(rb'"([^"\n]+)"|<([^<>\n]+)>|([\w/+-]*\.[\w./+-]*)')
 
 
-def source_hashes(workspace: Workspace, files: OpFiles) -> dict[str, str]:
+def source_hashes(workspace: Workspace, files: OpFiles, toolkit: Path = _TOOLKIT) -> dict[str, str]:
     """SHA-256 of the op's five files and of all that they include or import from the workspace, directly or not.
 
     C++: each name in a preprocessor directive (``#include``, ``__has_include``, ``#define``) that is a file in the
@@ -44,6 +44,10 @@ def source_hashes(workspace: Workspace, files: OpFiles) -> dict[str, str]:
 
     The workspace's suppressions (:mod:`trifold.acceptance`) count: they determine which findings fail.
 
+    Args:
+        workspace, files: the op and where it is.
+        toolkit: the folder of the package ``trifold``, which does not count.
+
     Returns:
         By the path relative to the workspace, sorted.
     """
@@ -51,7 +55,7 @@ def source_hashes(workspace: Workspace, files: OpFiles) -> dict[str, str]:
     folder = files.binding.parent
     folders = _import_folders(root)
     listing = functools.cache(names_in)
-    file_at = functools.cache(functools.partial(_file_of, root))
+    file_at = functools.cache(functools.partial(_file_of, root, toolkit))
 
     def within(paths: Iterable[Path]) -> Iterator[Path]:
         return (file for path in dict.fromkeys(paths) if (file := file_at(path)) is not None)
@@ -81,14 +85,14 @@ def changed_sources(before: Mapping[str, object], after: Mapping[str, object]) -
     return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
 
 
-def _file_of(root: Path, path: Path) -> Path | None:
-    """The file of the workspace at ``path``, under one name; None if there is none."""
+def _file_of(root: Path, toolkit: Path, path: Path) -> Path | None:
+    """The file of the workspace at ``path``, under one name; None if there is none, or it is the toolkit's."""
     if not os.path.isfile(path):
         return None
     real = os.path.realpath(path)
     plain = os.path.normpath(path)  # wrong if ".." follows a link to a folder
     found = Path(plain if os.path.realpath(plain) == real else real)
-    return found if found.is_relative_to(root) and not Path(real).is_relative_to(_TOOLKIT) else None
+    return found if found.is_relative_to(root) and not Path(real).is_relative_to(toolkit) else None
 
 
 # ----------------------------------------------------------------------------------------------------------------- C++
