@@ -46,6 +46,18 @@ def test_it_may_not_differ_by_more() -> None:
     assert said is not None and "unit round-offs of float64" in said
 
 
+def test_the_scale_of_a_complex_result_is_that_of_both_parts() -> None:
+    """It is real, as the size of summands is: abs(x) * abs(y)."""
+    numbers = torch.linspace(3, 5, 100).to(torch.complex64) * (1 + 1j)
+    of_products = [(numbers.to(torch.complex128) ** 2, numbers**2, numbers.abs() ** 2)]
+    exact = torch.tensor([4 + 4j], dtype=torch.complex128) ** 2
+    for error, allowed in ((1, True), (100, False)):
+        got = exact * (1 + error * ROUND_OFF)
+        said = mismatch_beyond_noise(got, exact, exact, exact.abs(), lambda: of_products, 1.0)
+        assert (said is None) == allowed
+        assert said is None or "unit round-offs of float64" in said
+
+
 def test_narrower_results_are_compared_with_exact_ones() -> None:
     assert wrong(100 * 2.0**-24, evaluations(), torch.float32) is not None
 

@@ -46,7 +46,7 @@ def mismatch_beyond_noise(
     for exact, narrow, size in evaluations():
         if exact is not None and narrow is not None and narrow.dtype in _NARROWER.values():
             both = (_real(exact).double().cpu(), _real(narrow).double().cpu())
-            bound = allowed_error(*both, None if size is None else _real(size), torch.float32, multiple=multiple)
+            bound = allowed_error(*both, _of_parts(size, narrow), torch.float32, multiple=multiple)
             bounds.append(bound.multiple)
     return mismatch(got, want, own, scale, multiple=1.5 * max(bounds)) if bounds else wrong
 
@@ -62,6 +62,13 @@ def _narrowed(step: int, case: AnyCase) -> AnyCase:
     if not isinstance(case, TensorCase) or not (case.dtype.is_floating_point or case.dtype.is_complex):
         return case
     return replace(case, dtype=_NARROWER.get(case.dtype, case.dtype), seed=case.seed + step)
+
+
+def _of_parts(scale: Tensor | None, result: Tensor) -> Tensor | None:
+    """The scale of each number of :func:`_real`: of a complex result, that of both parts."""
+    if scale is None:
+        return None
+    return scale.detach().abs().unsqueeze(-1) if result.is_complex() else scale.detach()
 
 
 def _real(value: Tensor) -> Tensor:
