@@ -42,7 +42,7 @@ REFUSED_STATEMENTS = {
     "half": ("turns = int(x.half())", "let it be torch.int32 or torch.float32"),
     "maybe": ("turns = x[0].item() if turns else 1", "assign it to a variable before"),
     "flipped": ("a = x.flip(0)", "let a kernel compute it"),
-    "attribute": ("turns = 1 if x.is_cuda else 2", ".is_cuda is no condition, unless it is called"),
+    "attribute": ("turns = 1 if x.requires_grad else 2", ".requires_grad is no condition, unless it is called"),
     "no_gradient": ("turns = 1 if x.grad is None else 2", "an attribute that is no number is not compared"),
     "assigned": ("x[0] = 2", "launch a kernel that gets output(...) of it"),
     "assigned_tensor": ("y[0] = x[1]", "write x[i].copy_(y) for a tensor y"),
@@ -56,7 +56,7 @@ REFUSED_STATEMENTS = {
         *("if x.shape[:2] != z.shape[:2]:", '    raise RuntimeError("shapes")'),
         "after a check of x.dim() also x.shape[:i]",
     ),
-    "sliced": ("a = x[:, ::2]", "write x[start:stop], x[i, j]"),
+    "sliced": ("a = x[:, ::2]", "write x[start:stop], x[i, :, j]"),
 }
 
 #: Statements, and a line of the draft: of an integer that a check bounds, `//` and `%` are C++'s from there on.

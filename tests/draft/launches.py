@@ -506,3 +506,103 @@ def launches_averaged(x: Tensor) -> Tensor:
     out = torch.empty_like(x)
     launch(averaged_kernel, (n + 31) // 32, x, output(sums), output(out), n, block=32)
     return out
+
+
+@cuda.jit
+def window_kernel(x, means, height, width):
+    i = cuda.grid(1)
+    if i < means.size:
+        row, column = i // means.shape[1] * height, i % means.shape[1] * width
+        total = means.dtype.type(0)
+        for r in range(height):
+            for c in range(width):
+                total += x[row + r, column + c]
+        means[i // means.shape[1], i % means.shape[1]] = total / means.dtype.type(height * width)
+
+
+def launches_windows(x: Tensor, window: list[int]) -> Tensor:
+    """An argument is a list of integers."""
+    if x.dtype != torch.float32 or x.dim() != 2:
+        raise RuntimeError("launches_windows: x must be a matrix of float32")
+    if len(window) > 2 or window[0] < 1 or window[-1] < 1:
+        raise RuntimeError(f"launches_windows: window must be two positive numbers, but has {len(window)}")
+    height, width = window
+    means = x.new_empty(x.shape[0] // height, x.shape[1] // width)
+    launch_elementwise(window_kernel, means.numel(), x, output(means), height, width)
+    return means
+
+
+@cuda.jit
+def reversed_kernel(x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        last = x.shape[2]
+        a, b, c = i // last // x.shape[1], i // last % x.shape[1], i % last
+        y[a, b, last - 1 - c] = x[a, b, c]
+
+
+def launches_reversed(x: Tensor, dim: int) -> Tensor:
+    """The dimension along which it works is an argument."""
+    if x.dtype != torch.float32 or x.dim() != 3:
+        raise RuntimeError("launches_reversed: x must be of float32 and have three dimensions")
+    if x.shape[dim] == 0:
+        raise RuntimeError(f"launches_reversed: dimension {dim} of x has no elements")
+    turned = x.transpose(dim, -1)
+    y = x.new_empty(turned.shape)
+    launch_elementwise(reversed_kernel, x.numel(), turned, output(y))
+    return y.transpose(dim, -1)
+
+
+@cuda.jit
+def pair_sums_kernel(a, b, sums):
+    i = cuda.grid(1)
+    if i < sums.size:
+        row, column = i // sums.shape[2], i % sums.shape[2]
+        sums[0, row, column] = a[row, column] + b[0, row, column]
+
+
+def launches_halves(x: Tensor) -> Tensor:
+    """Parts of several dimensions, and new dimensions."""
+    if x.dtype != torch.float32 or x.dim() != 3:
+        raise RuntimeError("launches_halves: x must be of float32 and have three dimensions")
+    if x.device.type != "cpu" and not x.is_cuda:
+        raise RuntimeError("launches_halves: x must be on a CPU or a GPU")
+    half = x.shape[2] // 2
+    a, b = x[0, 1:, :half], x[1, 1:, -half:]
+    sums = x.new_empty(1, a.shape[0], half)
+    launch_elementwise(pair_sums_kernel, sums.numel(), a, b[None], output(sums[:, :]))
+    return sums[0][:, None]
+
+
+@cuda.jit
+def doubled_kernel(x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = 2 * x[i]
+
+
+@cuda.jit
+def squared_kernel(x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = x[i] * x[i]
+
+
+@cuda.jit
+def negated_kernel(x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = -x[i]
+
+
+KERNELS = {"double": doubled_kernel, "square": squared_kernel, "negate": negated_kernel}
+
+
+def launches_by_name(x: Tensor, how: str) -> Tensor:
+    """A dict has the kernel for a string."""
+    check_floating("launches_by_name", x=x)
+    if how not in KERNELS:
+        raise RuntimeError(f"launches_by_name: how must be double, square or negate, but is {how}")
+    y = elementwise_output(x)
+    launch_elementwise(KERNELS[how], x.numel(), flat(x, y), output(flat(y)))
+    return y

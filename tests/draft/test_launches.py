@@ -226,3 +226,41 @@ def test_a_kernel_that_waits_for_the_grid_is_launched_cooperatively(op: Any) -> 
     x = torch.arange(100, dtype=torch.float64)
     assert op.launches_averaged(x).equal(x - 49.5)
     assert prototype.launches_averaged(x).equal(x - 49.5)
+
+
+def test_a_list_of_integers_is_an_argument(op: Any, drawn: torch.Generator) -> None:
+    x = torch.randn(9, 8, generator=drawn)
+    expected = torch.nn.functional.avg_pool2d(x[None], (2, 4))[0]
+    torch.testing.assert_close(op.launches_windows(x, [2, 4]), expected)
+    for wrong, error in (
+        ([0, 4], "two positive numbers, but has 2"),
+        ([2, 2, 2], "but has 3"),
+        ([], "invalid index"),
+    ):
+        with pytest.raises(RuntimeError, match=error):
+            op.launches_windows(x, wrong)
+    with pytest.raises(RuntimeError, match="window must have 2 numbers, but their number is 1"):
+        op.launches_windows(x, [2])
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -1, -3])
+def test_a_dimension_is_an_argument(op: Any, drawn: torch.Generator, dim: int) -> None:
+    x = torch.randn(3, 5, 4, generator=drawn)
+    assert torch.equal(op.launches_reversed(x, dim), x.flip(dim))
+    with pytest.raises(RuntimeError, match=f"dimension {dim} of x has no elements"):
+        op.launches_reversed(x.new_empty(0, 0, 0), dim)
+
+
+def test_parts_of_several_dimensions(op: Any, drawn: torch.Generator) -> None:
+    x = torch.randn(2, 5, 7, generator=drawn)
+    assert torch.equal(op.launches_halves(x), (x[0, 1:, :3] + x[1, 1:, -3:])[:, None])
+
+
+@pytest.mark.parametrize(
+    ("how", "does"), [("double", lambda x: 2 * x), ("square", lambda x: x * x), ("negate", torch.neg)]
+)
+def test_a_dict_has_the_kernel_for_a_string(op: Any, drawn: torch.Generator, how: str, does: Any) -> None:
+    x = torch.randn(70, generator=drawn)
+    assert torch.equal(op.launches_by_name(x, how), does(x))
+    with pytest.raises(RuntimeError, match="how must be double, square or negate, but is cube"):
+        op.launches_by_name(x, "cube")

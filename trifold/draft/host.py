@@ -139,11 +139,15 @@ class Host(HostLoops):
             elif inner is torch.device and not optional:
                 kind = "trifold::Device"
                 self.names[name] = v.DeviceOf(None, cpp.Name(own))
+            elif inner == list[int] and not optional:
+                kind = "trifold::Dims"
+                self.names[name] = v.Sizes(cpp.Name(own), argument=True)
             else:
                 raise DraftError(
                     self.place(tree),
                     f"{function.__name__}'s parameter {name} has no type that a binding has",
-                    "annotate it as Tensor, Tensor | None, int, float, bool, str, torch.dtype or torch.device",
+                    "annotate it as Tensor, Tensor | None, int, float, bool, str, list[int], torch.dtype or "
+                    "torch.device",
                 )
             self.parameters.append((kind, own))
         if not any(isinstance(value, v.Tensor) for value in self.names.values()):
@@ -315,6 +319,9 @@ class Host(HostLoops):
             return value
         if isinstance(value, v.Listed):
             return tuple(self.numbers_of(value.tensor, range(len(target.elts)), target, all_of=True))
+        if isinstance(value, v.Sizes):
+            self.require_length(value, len(target.elts))
+            return tuple(self.element(value, place) for place in range(len(target.elts)))
         raise DraftError(
             self.place(target),
             "what is unpacked here is not known while drafting",

@@ -260,6 +260,9 @@ class Conditions:
             self.one_device.compared(a.tensor, b.tensor)
             same = call("trifold::same_device", a.tensor.expr, b.tensor.expr)
             return v.Number(same if sign == "==" else cpp.Prefix("!", same), v.BOOL)
+        if isinstance(a, v.DeviceType) and b in ("cpu", "cuda") and sign in ("==", "!="):
+            there = call(f"{text_of(a.tensor.expr)}.is_{b}")
+            return v.Number(there if sign == "==" else cpp.Prefix("!", there, type=v.BOOL), v.BOOL)
         if isinstance(a, (v.Shape, v.Sizes)) or isinstance(b, (v.Shape, v.Sizes)):
             return self._shapes_equal(sign == "!=", a, b, node)
         if isinstance(a, tuple) and isinstance(b, tuple) and sign in ("==", "!="):

@@ -423,6 +423,8 @@ def _length(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
         return len(value)
     if isinstance(value, v.Tensor):
         return host.size(value, 0)
+    if isinstance(value, v.Sizes):
+        return host.length(value)
     raise DraftError(
         host.place(node), "this length is not known while drafting", "write x.numel(), x.dim() or x.shape[0]"
     )

@@ -30,12 +30,22 @@ class HostParts(HostExpressions):
     def named(self, value: Any, name: str, into: list[cpp.Stmt]) -> Any:
         raise NotImplementedError
 
-    def size(self, tensor: v.Tensor, dimension: int) -> v.Number:
-        if dimension < 0 and tensor.dimensions is not None:
+    def size(self, tensor: v.Tensor, dimension: int | v.Number) -> v.Number:
+        if isinstance(dimension, int) and dimension < 0 and tensor.dimensions is not None:
             dimension += tensor.dimensions
-        expr = call(f"{text_of(tensor.expr)}.size", cpp.Literal(str(dimension), dimension))
+        expr = call(f"{text_of(tensor.expr)}.size", v.number(dimension).expr)
         expr = cpp.CallTo(expr.function, expr.arguments, type=v.INT, interval=v.SIZE)
         return v.Number(expr, v.INT, v.SIZE)
+
+    def length(self, numbers: v.Sizes) -> v.Number:
+        size = call(f"{text_of(numbers.expr)}.size")
+        return v.Number(cpp.Cast("int64_t", size, type=v.INT, interval=v.SIZE), v.INT, v.SIZE)
+
+    def element(self, numbers: v.Sizes, place: int) -> v.Number:
+        """A number of a list; ``at`` refuses a place that there is not, as Python does."""
+        own = text_of(numbers.expr)
+        at = cpp.Literal(str(place), place) if place >= 0 else cpp.Name(f"{own}.size() - {-place}")
+        return v.Number(cpp.CallTo(f"{own}.at", (at,), type=v.INT), v.INT)
 
     def attribute(self, base: Any, name: str, node: ast.AST) -> Any:
         if isinstance(base, v.Tensor):
@@ -57,7 +67,11 @@ class HostParts(HostExpressions):
                     return self.transposed(base, -2, -1)
                 case "itemsize":
                     return self.element_size(base)
+                case "is_cuda" | "is_cpu":
+                    return v.Number(call(f"{text_of(base.expr)}.{name}"), v.BOOL)
             return v.Method(base, name)
+        if isinstance(base, v.DeviceOf) and name == "type" and base.tensor is not None:
+            return v.DeviceType(base.tensor)
         if isinstance(base, v.DtypeOf):
             if name == "itemsize" and base.tensor is not None:
                 return self.element_size(base.tensor)
@@ -94,8 +108,8 @@ class HostParts(HostExpressions):
         self.kept.append(expr)
         return v.Number(expr, v.INT, (0, 64))
 
-    def transposed(self, tensor: v.Tensor, first: int = 0, second: int = 1) -> v.Tensor:
-        ends = (cpp.Literal(str(n), n) for n in (first, second))
+    def transposed(self, tensor: v.Tensor, first: int | v.Number = 0, second: int | v.Number = 1) -> v.Tensor:
+        ends = (v.number(each).expr for each in (first, second))
         made = call("torch::stable::transpose", tensor.expr, *ends)
         return v.Tensor(made, tensor.dtypes, tensor.dimensions, strided=True, memory=tensor.memory)
 
@@ -127,7 +141,7 @@ class HostParts(HostExpressions):
                         return part
                 else:
                     at = self.evaluate(index)
-                    if isinstance(at, int):
+                    if isinstance(at, int) or (isinstance(at, v.Number) and at.type == v.INT):
                         return self.size(whole.tensor, at)
             raise DraftError(
                 self.place(node),
@@ -145,6 +159,8 @@ class HostParts(HostExpressions):
         at = self.evaluate(index)
         if isinstance(base, v.Listed):
             return self.numbers_of(base.tensor, (at,), node)[0]
+        if isinstance(base, v.Sizes) and isinstance(at, int):
+            return self.element(base, at)
         if isinstance(at, v.Number) and isinstance(base, dict) and at.type == v.INT:
             return self.entry(base, at, node)
         if isinstance(at, v.Text) and isinstance(base, dict):
@@ -174,31 +190,55 @@ class HostParts(HostExpressions):
         )
 
     def entry_of_text(self, table: dict[Any, Any], key: v.Text, node: ast.Subscript) -> Any:
-        """The number that a dict has for a string argument: one conditional expression for each key but the last."""
+        """The number or kernel that a dict has for a string argument: one condition for each key but the last."""
         values = list(table.values())
-        if not values or not all(isinstance(each, (bool, int, float)) for each in values):
+        numbers = all(isinstance(each, (bool, int, float)) for each in values)
+        if not values or not (numbers or all(isinstance(each, Dispatcher) for each in values)):
             raise DraftError(
-                self.place(node), "an entry for a string is a number", "choose by comparisons: if mode == ..."
+                self.place(node),
+                "an entry for a string is a number or a kernel",
+                "choose by comparisons: if mode == ...",
             )
-        found: Any = v.number(_plain(values[-1]))
-        for name, value in list(table.items())[-2::-1]:
-            found = self.chosen(self.texts_equal("==", key, name, node), _plain(value), found, node)
+        entries = [_plain(each) for each in values] if numbers else values
+        found: Any = v.number(entries[-1]) if numbers else entries[-1]
+        for name, value in list(zip(table, entries, strict=True))[-2::-1]:
+            found = self.chosen(self.texts_equal("==", key, name, node), value, found, node)
         return found
 
     def part_of(self, base: v.Tensor, index: ast.expr, node: ast.AST) -> v.Tensor:
-        if isinstance(index, ast.Slice) and index.step is None:
-            start = 0 if index.lower is None else self.evaluate(index.lower)
-            stop = () if index.upper is None else (self.evaluate(index.upper),)
-            expr = call("trifold::slice", base.expr, *(v.number(each).expr for each in (start, *stop)))
-            return v.Tensor(expr, base.dtypes, base.dimensions, strided=base.strided, memory=base.memory)
         parts = index.elts if isinstance(index, ast.Tuple) else [index]
-        at: list[Any] = [None if isinstance(each, ast.Slice) else self.evaluate(each) for each in parts]
-        if all(isinstance(each, (int, v.Number)) and v.number(each).type == v.INT for each in at):
-            for each in at:
-                base = self.selected(base, 0, each)
+        dimension = 0
+        for each in parts:
+            at: Any = None if isinstance(each, ast.Slice) else self.evaluate(each)
+            if isinstance(each, ast.Slice) and each.step is None:
+                base = self._sliced(base, dimension, each)
+                dimension += 1
+            elif at is None and not isinstance(each, ast.Slice):
+                base = self.unsqueezed(base, dimension)
+                dimension += 1
+            elif isinstance(at, (int, v.Number)) and v.number(at).type == v.INT:
+                base = self.selected(base, dimension, at)
+            else:
+                problem = "this part of a tensor is not translated in a launch function"
+                remedy = "write x[start:stop], x[i, :, j], x[:, None] or x.select(dimension, i)"
+                raise DraftError(self.place(node), problem, remedy)
+        return base
+
+    def _sliced(self, base: v.Tensor, dimension: int, part: ast.Slice) -> v.Tensor:
+        """A part of one dimension, which changes places with the first one before and after."""
+        if part.lower is None and part.upper is None:
             return base
-        problem = "this part of a tensor is not translated in a launch function"
-        raise DraftError(self.place(node), problem, "write x[start:stop], x[i, j] or x.select(dimension, i)")
+        start = 0 if part.lower is None else self.evaluate(part.lower)
+        stop = () if part.upper is None else (self.evaluate(part.upper),)
+        turned = base if dimension == 0 else self.transposed(base, 0, dimension)
+        expr = call("trifold::slice", turned.expr, *(v.number(each).expr for each in (start, *stop)))
+        made = v.Tensor(expr, base.dtypes, base.dimensions, strided=turned.strided, memory=base.memory)
+        return made if dimension == 0 else self.transposed(made, 0, dimension)
+
+    def unsqueezed(self, tensor: v.Tensor, dimension: int | v.Number) -> v.Tensor:
+        expr = call("torch::stable::unsqueeze", tensor.expr, v.number(dimension).expr)
+        count = None if tensor.dimensions is None else tensor.dimensions + 1
+        return v.Tensor(expr, tensor.dtypes, count, strided=True, memory=tensor.memory)
 
     def numbers_of(self, x: v.Tensor, places: Iterable[Any], node: ast.AST, *, all_of: bool = False) -> list[v.Number]:
         """The numbers at these places of a row, at this point: later launches may change them."""

@@ -156,7 +156,7 @@ def _size_of(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], 
 
 
 def _transposed(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    return host.transposed(x, *_dimensions(host, arguments, keywords, node))
+    return host.transposed(x, *_any_dimensions(host, arguments, keywords, node))
 
 
 def _turned(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
@@ -190,6 +190,13 @@ def _dimensions(host: Host, given: Any, keywords: dict[str, Any], node: ast.Call
     return tuple(given)
 
 
+def _any_dimensions(host: Host, given: Any, keywords: dict[str, Any], node: ast.Call) -> tuple[int | v.Number, ...]:
+    """Dimensions that may depend on the call."""
+    if not keywords and all(isinstance(each, int | v.Number) and v.number(each).type == v.INT for each in given):
+        return tuple(given)
+    return _dimensions(host, given, keywords, node)
+
+
 def _in_order(host: Host, x: v.Tensor, order: tuple[int, ...], node: ast.Call) -> v.Tensor:
     """A tensor's dimensions in this order, by exchanges of two."""
     count = len(order)
@@ -208,10 +215,8 @@ def _in_order(host: Host, x: v.Tensor, order: tuple[int, ...], node: ast.Call) -
 
 
 def _unsqueezed(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    (dimension,) = _dimensions(host, arguments, keywords, node)
-    expr = call("torch::stable::unsqueeze", x.expr, v.number(dimension).expr)
-    count = None if x.dimensions is None else x.dimensions + 1
-    return v.Tensor(expr, x.dtypes, count, strided=True, memory=x.memory)
+    (dimension,) = _any_dimensions(host, arguments, keywords, node)
+    return host.unsqueezed(x, dimension)
 
 
 def _selected(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:

@@ -50,7 +50,7 @@ class HostTexts(Conditions):
                 return [self.list_of(value, node)]
             case v.Shape(parts=parts):
                 return self.in_words(parts, node)
-            case v.Sizes(expr=expr):
+            case v.Sizes(expr=expr, argument=False):
                 return [expr]
             # Not for a tuple with texts, whose elements Python would print in quotes.
             case tuple() if not any(isinstance(each, v.Text) for each in value):

@@ -218,9 +218,14 @@ class Shape:
 
 @dataclass(frozen=True)
 class Sizes:
-    """A shape as a list in C++."""
+    """A shape as a list in C++, or an argument that is a list of integers.
+
+    Attributes:
+        argument: it is one, which Python writes in brackets.
+    """
 
     expr: cpp.Expr
+    argument: bool = False
 
 
 @dataclass(frozen=True)
@@ -229,6 +234,13 @@ class DeviceOf:
 
     tensor: Tensor | None
     expr: cpp.Expr | None = None
+
+
+@dataclass(frozen=True)
+class DeviceType:
+    """``x.device.type``."""
+
+    tensor: Tensor
 
 
 @dataclass(frozen=True)

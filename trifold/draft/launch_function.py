@@ -23,6 +23,7 @@ _SIMPLE = {
     str: "str",
     torch.dtype: "ScalarType",
     torch.device: "Device",
+    list[int]: "int[]",
 }
 
 
@@ -54,7 +55,8 @@ class LaunchFunction:
             raise DraftError(
                 self.place(self.tree),
                 f"{self.name}'s parameter {name} has no type of a schema",
-                "annotate it as Tensor, int, float, bool, str, torch.dtype or torch.device, or one of them | None",
+                "annotate it as Tensor, int, float, bool, str, list[int], torch.dtype or torch.device, or one of them "
+                "| None",
             )
         return _SIMPLE[inner] + ("?" if optional else "")
 
