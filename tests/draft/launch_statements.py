@@ -54,7 +54,7 @@ REFUSED_STATEMENTS = {
     "undefined": ("y.fill_(nothing)", "assign it before, or define it in the module"),
     "begin_of_a_shape": (
         *("if x.shape[:2] != z.shape[:2]:", '    raise RuntimeError("shapes")'),
-        "after a check of x.dim() also x.shape[:i]",
+        "after a check of x.dim() also x.shape[i:j]",
     ),
     "sliced": ("a = x[:, ::2]", "write x[start:stop], x[i, :, j]"),
 }

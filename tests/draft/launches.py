@@ -533,12 +533,31 @@ def launches_windows(x: Tensor, window: list[int]) -> Tensor:
 
 
 @cuda.jit
+def scaled_channels_kernel(x, scale, y, count):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = x[i] * scale[i // count % scale.size]
+
+
+@cuda.jit
 def reversed_kernel(x, y):
     i = cuda.grid(1)
     if i < x.size:
         last = x.shape[2]
         a, b, c = i // last // x.shape[1], i // last % x.shape[1], i % last
         y[a, b, last - 1 - c] = x[a, b, c]
+
+
+def launches_channels(x: Tensor, scale: Tensor) -> Tensor:
+    """A part of a shape, of at least so many dimensions."""
+    if x.dtype != torch.float32 or scale.dtype != torch.float32:
+        raise RuntimeError("launches_channels: x and scale must be of float32")
+    if x.dim() < 2 or scale.shape != x.shape[1:2]:
+        raise RuntimeError(f"launches_channels: scale must have a number for each channel of x, but is {scale.shape}")
+    count = x[0, 0].numel() if x.shape[0] and x.shape[1] else 0
+    y = x.new_empty(x.shape)
+    launch_elementwise(scaled_channels_kernel, x.numel(), x.contiguous().view(-1), scale, output(y.view(-1)), count)
+    return y
 
 
 def launches_reversed(x: Tensor, dim: int) -> Tensor:

@@ -243,6 +243,17 @@ def test_a_list_of_integers_is_an_argument(op: Any, drawn: torch.Generator) -> N
         op.launches_windows(x, [2])
 
 
+@pytest.mark.parametrize("shape", [(3, 5), (2, 5, 4, 3)])
+def test_a_part_of_a_shape_follows_a_check_of_its_dimensions(
+    op: Any, drawn: torch.Generator, shape: tuple[int, ...]
+) -> None:
+    x, scale = torch.randn(shape, generator=drawn), torch.randn(5, generator=drawn)
+    torch.testing.assert_close(op.launches_channels(x, scale), x * scale.view(-1, *(1,) * (len(shape) - 2)))
+    for wrong in (x[0, 0], x.transpose(0, 1)):
+        with pytest.raises(RuntimeError, match=r"a number for each channel of x, but is \(5,?\)"):
+            op.launches_channels(wrong, scale)
+
+
 @pytest.mark.parametrize("dim", [0, 1, 2, -1, -3])
 def test_a_dimension_is_an_argument(op: Any, drawn: torch.Generator, dim: int) -> None:
     x = torch.randn(3, 5, 4, generator=drawn)

@@ -162,7 +162,7 @@ class Conditions:
     def logical(self, all_of: bool, nodes: list[ast.expr]) -> Any:
         parts: list[v.Number] = []
         before, assumed, outer = self.possible, [], self.maybe
-        dimensions: list[tuple[v.Tensor, int | None]] = []  # before they were assumed
+        dimensions: list[tuple[v.Tensor, int | None, int]] = []  # before they were assumed
         try:
             for node in nodes:
                 value = self.truth(self.evaluate(node))
@@ -175,14 +175,16 @@ class Conditions:
                     facts = value.facts if all_of else self.facts_if_false.get(id(value), ())
                     assumed += self.assuming(facts)
                     for fact in facts:
+                        tensor = fact.tensor
+                        dimensions.append((tensor, tensor.dimensions, tensor.at_least))
                         if fact.dimensions is not None:
-                            dimensions.append((fact.tensor, fact.tensor.dimensions))
-                            fact.tensor.dimensions = fact.dimensions
+                            tensor.dimensions = fact.dimensions
+                        tensor.at_least = max(tensor.at_least, fact.at_least or 0)
         finally:
             self.possible, self.maybe = before, outer
             self.restore(assumed)
-            for tensor, number in reversed(dimensions):
-                tensor.dimensions = number
+            for tensor, number, at_least in reversed(dimensions):
+                tensor.dimensions, tensor.at_least = number, at_least
         return self.joined(all_of, parts)
 
     def joined(self, all_of: bool, values: Sequence[Any]) -> Any:
@@ -274,10 +276,11 @@ class Conditions:
         x, y = v.number(a), v.number(b)
         result = infix(sign, x, y, v.BOOL)
         result.of_dtype = self.by_dtype(compare, x, y, a, b)
-        if sign in ("==", "!=") and isinstance(x.expr, cpp.CallTo) and isinstance(b, int):
-            owner = self.dimension_calls.get(id(x.expr))
-            if owner is not None:
+        if isinstance(b, int) and (owner := self.dimension_calls.get(id(x.expr))) is not None:
+            if sign in ("==", "!="):
                 return self.knowing(result.expr, (v.Fact(owner, dimensions=b),), sign == "!=", result.of_dtype)
+            at_least = v.Fact(owner, at_least=b if sign in (">=", "<") else b + 1)
+            return self.knowing(result.expr, (at_least,), sign in ("<", "<="), result.of_dtype)
         return result
 
     def texts_equal(self, sign: str, a: Any, b: Any, node: ast.AST) -> v.Number:

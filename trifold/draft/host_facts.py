@@ -16,7 +16,7 @@ from trifold.draft.host_conditions import call, text_of
 from trifold.draft.host_parts import HostParts
 
 #: What checks tell about a tensor.
-_TOLD = ("known", "dimensions", "choices", "sizes", "like", "present", "expr")
+_TOLD = ("known", "dimensions", "at_least", "choices", "sizes", "like", "present", "expr")
 
 Knowledge = dict[v.Tensor, tuple[tuple[Any, ...], tuple[v.Tensor, ...]]]  # of each: those, and tensors of its shape
 
@@ -64,9 +64,8 @@ class HostFacts(HostParts):
         """Of what a condition tells, what is not yet known; that a tensor is present is assumed by expressions too."""
         for fact in facts:
             of_dtype = fact.dtypes is not None or fact.by_key is not None or fact.same_dtype is not None
-            news = (
-                fact.tensor.dtypes is None if of_dtype else fact.dimensions is not None or fact.same_shape is not None
-            )
+            of_shape = (fact.dimensions, fact.at_least, fact.same_shape) != (None, None, None)
+            news = fact.tensor.dtypes is None if of_dtype else of_shape
             if news and not fact.given:
                 self.learn((fact,))
 
@@ -85,6 +84,9 @@ class HostFacts(HostParts):
             if fact.dimensions is not None:
                 for each in (fact.tensor, *fact.tensor.same_shape):
                     each.dimensions = fact.dimensions
+            if fact.at_least is not None:
+                for each in (fact.tensor, *fact.tensor.same_shape):
+                    each.at_least = max(each.at_least, fact.at_least)
             if fact.given:
                 self.give(fact.tensor)
 

@@ -129,6 +129,8 @@ class HostParts(HostExpressions):
             return tuple(self.size(tensor, d) for d in range(start, stop or 0))
         if isinstance(tensor.dimensions, int):
             return tuple(self.size(tensor, d) for d in range(tensor.dimensions)[start:stop])
+        if start >= 0 and stop is not None and 0 <= stop <= tensor.at_least:
+            return tuple(self.size(tensor, d) for d in range(start, stop))
         return None
 
     def item(self, base: Any, index: ast.expr, node: ast.Subscript) -> Any:
@@ -146,7 +148,7 @@ class HostParts(HostExpressions):
             raise DraftError(
                 self.place(node),
                 "this part of a shape is not translated",
-                "write x.shape[i], x.shape[i:] or x.shape[:-i], of numbers; after a check of x.dim() also x.shape[:i]",
+                "write x.shape[i], x.shape[i:] or x.shape[:-i], of numbers; after a check of x.dim() also x.shape[i:j]",
             )
         if isinstance(base, v.Tensor):
             return self.part_of(base, index, node)

@@ -122,6 +122,7 @@ class Tensor:
     expr: cpp.Expr
     known: Dtypes | None = None  # its dtype for each dtype of the key
     dimensions: int | None = None
+    at_least: int = 0  # dimensions, of a number that is not known
     optional: bool = False
     is_dtype: bool = False  # represents an argument that is a dtype: ``expr`` is a ScalarType
     present: bool = True  # whether an optional tensor is known to be present
@@ -154,6 +155,7 @@ class Tensor:
     def take_shape_of(self, other: Tensor) -> None:
         """Both have one shape."""
         self.dimensions = other.dimensions = self.dimensions or other.dimensions
+        self.at_least = other.at_least = max(self.at_least, other.at_least)
         self.same_shape.append(other)
         other.same_shape.append(self)
 
@@ -184,6 +186,7 @@ class Fact:
     dtypes: Dtypes | None = None  # the possible dtypes
     by_key: Dtypes | None = None  # the dtype for each dtype of the key
     dimensions: int | None = None
+    at_least: int | None = None  # dimensions
     given: bool | None = None
     sizes: tuple[int, ...] | None = None  # the possible element sizes
     same_dtype: Tensor | None = None  # another tensor that has its dtype
