@@ -259,14 +259,6 @@ def without_tensors(n: int, device: torch.device) -> Tensor:
 """
 
 
-SAYS_A_LIST = """
-def says_a_list(x: Tensor, sizes: list[int]) -> Tensor:
-    if len(sizes) != 2:
-        raise RuntimeError(f"says_a_list: two sizes, not {sizes}")
-    return x.new_empty(sizes)
-"""
-
-
 ALIKE = """
 SIDES = 4, 8
 

@@ -625,3 +625,45 @@ def launches_by_name(x: Tensor, how: str) -> Tensor:
     y = elementwise_output(x)
     launch_elementwise(KERNELS[how], x.numel(), flat(x, y), output(flat(y)))
     return y
+
+
+@cuda.jit
+def masked_kernel(x, limit, below, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = x[i] if x[i] < limit else below
+
+
+NOTHING = -math.inf
+
+
+def launches_masked(x: Tensor, limit: float, finite: bool, sizes: list[int]) -> Tensor:
+    """Numbers of the dtype, numbers that are not finite, and formats in messages."""
+    check_floating("launches_masked", x=x)
+    if limit > torch.finfo(x.dtype).max:
+        raise RuntimeError(
+            f"launches_masked: limit {limit:.3f}, {limit:9.2e} of {len(sizes):.1f} sizes {sizes} is large"
+        )
+    below = torch.finfo(x.dtype).min if finite else NOTHING
+    y = x.new_full(sizes, math.nan)
+    launch_elementwise(masked_kernel, x.numel(), x.contiguous().view(-1), limit, below, output(y.view(-1)))
+    return y
+
+
+@cuda.jit
+def columns_kernel(x, y, columns):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i % columns, i // columns] = x[i // columns, i % columns]
+
+
+def launches_by_columns(x: Tensor) -> Tensor:
+    """A check that a size is not 0: it is then at least 1, by which C++ divides as Python does."""
+    if x.dtype != torch.float32 or x.dim() != 2:
+        raise RuntimeError("launches_by_columns: x must be a matrix of float32")
+    columns = x.shape[1]
+    if columns == 0:
+        raise RuntimeError("launches_by_columns: x has no columns")
+    y = x.new_empty(columns, x.shape[0])
+    launch_elementwise(columns_kernel, x.numel(), x, output(y), columns)
+    return y

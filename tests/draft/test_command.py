@@ -56,6 +56,19 @@ def test_drafted_files_follow_the_prototype_until_they_are_edited(workspace: Pat
     assert header.read_text().endswith("// mine\n")
 
 
+def test_a_port_that_is_kept_is_compared_with_the_prototype(workspace: Path) -> None:
+    """Its operators are those of an earlier prototype."""
+    port, prototype = workspace / "ports" / "add.py", workspace / "prototypes" / "add.py"
+    assert "ports/add.py" not in draft(workspace).stdout
+    text = prototype.read_text()
+    prototype.write_text(text.replace("def add(x: Tensor, y: Tensor)", "def add(x: Tensor, y: Tensor, times: int = 1)"))
+    before = port.read_text()
+    said = " ".join(draft(workspace).stdout.split())
+    assert "ports/add.py: kept, since it was not drafted" in said
+    assert "does not define add(Tensor x, Tensor y, int times" in said
+    assert port.read_text() == before
+
+
 @pytest.mark.extended
 def test_generated_cpp_that_nobody_has_edited_follows_the_prototype(workspace: Path) -> None:
     command = [sys.executable, "-m", "trifold", "new", "op", "add", "--force", "--workspace", str(workspace)]

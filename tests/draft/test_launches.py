@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import shutil
 import sys
 from pathlib import Path
@@ -275,3 +276,27 @@ def test_a_dict_has_the_kernel_for_a_string(op: Any, drawn: torch.Generator, how
     assert torch.equal(op.launches_by_name(x, how), does(x))
     with pytest.raises(RuntimeError, match="how must be double, square or negate, but is cube"):
         op.launches_by_name(x, "cube")
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_limits_of_a_dtype_and_numbers_that_are_not_finite(op: Any, drawn: torch.Generator, dtype: torch.dtype) -> None:
+    x = torch.randn(6, 5, generator=drawn).to(dtype)
+    for finite, below in ((True, torch.finfo(dtype).min), (False, -math.inf)):
+        expected = torch.where(x < 0.25, x, torch.tensor(below, dtype=dtype))
+        assert torch.equal(op.launches_masked(x, 0.25, finite, [2, 15]), expected.view(2, 15))
+    assert op.launches_masked(x[:0], 0.25, True, [1]).isnan().all()
+
+
+def test_formats_in_a_message(op: Any) -> None:
+    with pytest.raises(RuntimeError) as raised:
+        op.launches_masked(torch.ones(2), 1e39, True, [1, 2])
+    with pytest.raises(RuntimeError, match="is large") as by_prototype:
+        prototype.launches_masked(torch.ones(2), 1e39, True, [1, 2])
+    assert str(by_prototype.value) in str(raised.value)
+
+
+def test_a_size_that_is_not_0_is_at_least_1(op: Any, drawn: torch.Generator) -> None:
+    x = torch.randn(6, 5, generator=drawn)
+    assert torch.equal(op.launches_by_columns(x), x.t())
+    with pytest.raises(RuntimeError, match="x has no columns"):
+        op.launches_by_columns(x[:, :0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import difflib
 import gc
 import os
@@ -125,7 +127,31 @@ def drafts_of(op: str, workspace: Workspace) -> Drafts:
     except DraftError as error:
         return Drafts(cpp, None, () if files.port.is_file() else (f"not drafted: {error}",), drafted.remarks)
     port = Draft(files.port, last_written.place(files.port, workspace.root), wiring.text)
-    return Drafts(cpp, port, () if port.edited else wiring.remarks, drafted.remarks)
+    return Drafts(cpp, port, _of_kept(port) if port.edited else wiring.remarks, drafted.remarks)
+
+
+def _of_kept(port: Draft) -> tuple[str, ...]:
+    """What to say of a ports/OP.py that is kept: which operators it defines otherwise than the prototype."""
+    kept = _operators(port.path.read_text(encoding="utf-8"))
+    missing = [schema for name, schema in _operators(port.text).items() if name not in kept]
+    if not missing:
+        return ()
+    return (
+        f"kept, since it was not drafted or has been edited, but it does not define {' nor '.join(missing)}, as the "
+        "prototype does; change it, or move it away and draft again",
+    )
+
+
+def _operators(text: str) -> dict[str, str]:
+    """The schemas of ``op.define("...")`` in the text of a ports/OP.py, by the operators' names with their types."""
+    from trifold.port.schema import Schema
+
+    with contextlib.suppress(SyntaxError):
+        calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and node.args]
+        defined = [ast.unparse(each.args[0]) for each in calls if ast.unparse(each.func).endswith(".define")]
+        schemas = [Schema.parse(ast.literal_eval(each)) for each in defined if each[0] in "\"'"]
+        return {f"{each.name}{each.types}": each.text for each in schemas}
+    return {}
 
 
 def _calls(files: OpFiles) -> list[Call]:

@@ -38,7 +38,8 @@ _OF_METHODS = {
     "fill": "write x[:] = v",
     "astype": "convert each element, as in float32(x[i])",
     "copy": "assign the elements to an array of cuda.local.array",
-    **dict.fromkeys(("view", "reshape", "ravel", "flatten", "transpose"), _LET_LAUNCH),
+    "view": f"of an array: {_LET_LAUNCH}; of a number: use cuda.libdevice.float_as_int(x), int_as_float(n) and such",
+    **dict.fromkeys(("reshape", "ravel", "flatten", "transpose"), _LET_LAUNCH),
     **dict.fromkeys(("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax", "dot"), "write a loop"),
 }
 

@@ -59,7 +59,7 @@ class HostCalls(HostFacts):
             return _with_dtype_of(handler(self, arguments, keywords, node), arguments)
         if isinstance(function, v.Local):
             return self.inlined(function.tree, self.frames[-1], function.names, {}, arguments, keywords, node)
-        if isinstance(function, FunctionType):
+        if isinstance(function, FunctionType) and not _is_of_a_library(function):
             tree = self._tree(function)
             frame = self.frames.pop()
             defaults = _defaults(function)
@@ -144,6 +144,11 @@ class HostCalls(HostFacts):
             return getattr(owner, name)(*arguments, **keywords)
         problem = f".{name} is not translated in a launch function"
         raise DraftError(self.place(node), problem, "use numbers, tuples, and methods of tensors")
+
+
+def _is_of_a_library(function: FunctionType) -> bool:
+    """Whether its source is not the user's: a refusal would name a line of the library."""
+    return function.__module__.split(".")[0] in ("torch", "numba", "numpy")
 
 
 def _remedy_for(function: Any) -> str:

@@ -430,6 +430,14 @@ def _length(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
     )
 
 
+def _limits_of(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    """``torch.finfo(dtype)``."""
+    (dtype,) = arguments
+    if isinstance(dtype, torch.dtype):
+        return torch.finfo(dtype)
+    return v.FloatLimits(dtype, host.scalar(dtype, node))
+
+
 def _of_series(function: Any) -> Handler:
     """``zip``, ``enumerate`` or ``reversed``."""
 
@@ -461,6 +469,7 @@ HANDLERS: dict[Any, Handler] = {
     torch.ones_like: ones_of(_empty_like),
     torch.zeros: zeros_of(_empty),
     torch.zeros_like: zeros_of(_empty_like),
+    torch.finfo: _limits_of,
     divmod: _divmod,
     abs: _abs,
     min: _least("min"),

@@ -18,6 +18,8 @@ from trifold.draft.host_expressions import HostExpressions
 from trifold.draft.refusal import DraftError
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+# By the names of torch.finfo, the members of trifold::FloatLimits.
+_FLOAT_LIMITS = {"min": "min", "max": "max", "eps": "eps", "tiny": "tiny", "smallest_normal": "tiny"}
 
 
 class HostParts(HostExpressions):
@@ -77,6 +79,10 @@ class HostParts(HostExpressions):
                 return self.element_size(base.tensor)
             if name == "is_floating_point":
                 return self.is_floating(base, node)
+        if isinstance(base, v.FloatLimits) and name in _FLOAT_LIMITS:
+            known = base.dtype.dtypes and tuple(getattr(torch.finfo(each), name) for each in base.dtype.dtypes)
+            limits = call("trifold::finfo", base.scalar)
+            return v.Number(cpp.Member(limits, _FLOAT_LIMITS[name], type=v.FLOAT), v.FLOAT, of_dtype=known)
         if isinstance(base, (v.Text, v.Shape, str)):
             return v.Method(base, name)
         if isinstance(base, v.Number) and name == "bit_length":

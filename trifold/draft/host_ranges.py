@@ -28,7 +28,7 @@ def range_of_result(op: Any, a: Interval | None, b: Interval | None) -> Interval
     return (max(low, least), min(high, most)) if low <= most and high >= least else None
 
 
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 
 def ranges_told(test: cpp.Expr) -> dict[str, Interval]:
@@ -55,4 +55,6 @@ def _bounded(own: cpp.Expr, op: str, other: cpp.Expr) -> list[tuple[str, Interva
         low = max(low, other.interval[0] + (op == ">"))
     if op in ("<", "<=", "=="):
         high = min(high, other.interval[1] - (op == "<"))
+    if op == "!=" and own.interval is not None and {own.interval[0]} == set(other.interval):
+        low = own.interval[0] + 1  # it is not the least number that it may be
     return [(own.text, (low, high))]

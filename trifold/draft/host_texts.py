@@ -10,7 +10,7 @@ import torch
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
-from trifold.draft.host_conditions import Conditions, call, text_of, whole_shape
+from trifold.draft.host_conditions import Conditions, call, string, text_of, whole_shape
 from trifold.draft.refusal import DraftError
 
 
@@ -29,10 +29,13 @@ class HostTexts(Conditions):
                 parts += ["'", *self.in_words(value, node), "'"]
             elif node.format_spec is None:
                 parts += self.in_words(value, node)
-            elif isinstance(value, v.Number) and value.type == v.FLOAT and _is_g(node.format_spec):
-                parts.append(call("trifold::in_digits", value.expr))
+            elif isinstance(value, v.Number) and (form := _format_of_float(node.format_spec)):
+                digits = (value.expr if value.type == v.FLOAT else cpp.Cast("double", value.expr, type=v.FLOAT),)
+                in_digits = call("trifold::in_digits", *digits)
+                parts.append(in_digits if form == "g" else call("trifold::in_format", string(f"%{form}"), *digits))
             else:
-                raise DraftError(self.place(node), "a format in a message is not translated", "leave it out")
+                remedy = "leave it out, or write one of a number such as {x:.3f} or {x:g}"
+                raise DraftError(self.place(node), "this format in a message is not translated", remedy)
         if all(isinstance(part, str) for part in parts):
             return "".join(str(part) for part in parts)
         return v.Text(tuple(parts))
@@ -50,8 +53,8 @@ class HostTexts(Conditions):
                 return [self.list_of(value, node)]
             case v.Shape(parts=parts):
                 return self.in_words(parts, node)
-            case v.Sizes(expr=expr, argument=False):
-                return [expr]
+            case v.Sizes(expr=expr):
+                return [cpp.Name(f"trifold::List{{{text_of(expr)}}}") if value.argument else expr]
             # Not for a tuple with texts, whose elements Python would print in quotes.
             case tuple() if not any(isinstance(each, v.Text) for each in value):
                 words = [[repr(each)] if isinstance(each, str) else self.in_words(each, node) for each in value]
@@ -101,9 +104,12 @@ def _range(part: v.Part) -> cpp.Expr:
     return call("trifold::sizes_of", part.tensor.expr, cpp.Name(str(part.start)), cpp.Name(str(part.stop)))
 
 
-def _is_g(spec: ast.expr) -> bool:
-    """The format ``:g``: six digits."""
-    return isinstance(spec, ast.JoinedStr) and [ast.unparse(each) for each in spec.values] == ["'g'"]
+def _format_of_float(spec: ast.expr) -> str:
+    """A format that printf has as well: ``g``, ``.3f``, ``10.2e``; "" for any other one."""
+    match spec:
+        case ast.JoinedStr(values=[ast.Constant(value=str(text))]) if re.fullmatch(r"\d*(\.\d+)?[fFeEgG]", text):
+            return text
+    return ""
 
 
 def text_parts(value: Any) -> tuple[str | cpp.Expr, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -240,6 +241,14 @@ class DeviceOf:
 
 
 @dataclass(frozen=True)
+class FloatLimits:
+    """``torch.finfo`` of a dtype that the call decides."""
+
+    dtype: DtypeOf
+    scalar: cpp.Expr
+
+
+@dataclass(frozen=True)
 class DeviceType:
     """``x.device.type``."""
 
@@ -319,7 +328,11 @@ def number(value: Any) -> Number:
     if isinstance(value, int):
         text = str(value) if abs(value) < 2**31 else f"{value}"
         return Number(cpp.Literal(text, value, type=INT, interval=(value, value)), INT, (value, value))
-    return Number(cpp.Literal(repr(float(value)), float(value), type=FLOAT), FLOAT)
+    real = float(value)
+    if not math.isfinite(real):
+        text = "NAN" if math.isnan(real) else "-INFINITY" if real < 0 else "INFINITY"
+        return Number(cpp.Name(text, type=FLOAT), FLOAT)
+    return Number(cpp.Literal(repr(real), real, type=FLOAT), FLOAT)
 
 
 def computed(dtypes: Dtypes) -> tuple[types.Type, ...]:

@@ -141,6 +141,42 @@ inline std::string in_digits(double number) {
   return text;
 }
 
+// As printf does, which writes %.3f, %e and such as Python does.
+inline std::string in_format(const char* format, double number) {
+  std::string text(static_cast<std::size_t>(std::snprintf(nullptr, 0, format, number)), '\0');
+  std::snprintf(text.data(), text.size() + 1, format, number);
+  return text;
+}
+
+// A list of integers in a message, as Python writes it.
+struct List {
+  Dims numbers;
+};
+inline std::string in_words(List of) {
+  std::string text;
+  for (const int64_t number : of.numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return "[" + text + "]";
+}
+
+// The limits of a floating type, by the names of torch.finfo.
+struct FloatLimits {
+  double min, max, eps, tiny;
+};
+template <class T>
+FloatLimits float_limits() {
+  using limits = std::numeric_limits<T>;
+  return {limits::lowest(), limits::max(), limits::epsilon(), limits::min()};
+}
+inline FloatLimits finfo(ScalarType type) {
+  switch (type) {
+    case ScalarType::Double: return float_limits<double>();
+    case ScalarType::Float: return float_limits<float>();
+    case ScalarType::Half: return {-65504, 65504, 0x1p-10, 0x1p-14};
+    case ScalarType::BFloat16: return {-0x1.fep127, 0x1.fep127, 0x1p-7, 0x1p-126};
+    default: fail("torch.finfo is of floating types, not of ", type);
+  }
+}
+
 // As libtorch's number: float64 for float64, float32 for all else.
 inline int32_t compute_dtype(ScalarType type) {
   return dtype_code(type == ScalarType::Double ? ScalarType::Double : ScalarType::Float);
