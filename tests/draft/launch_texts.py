@@ -259,6 +259,16 @@ def without_tensors(n: int, device: torch.device) -> Tensor:
 """
 
 
+OTHER_DEVICE = """
+def other_device(x: Tensor, like: Tensor) -> Tensor:
+    if x.dtype != torch.float32 or like.dtype != torch.float32:
+        raise RuntimeError("other_device: float32")
+    y = torch.empty_like(like.new_empty(x.numel()))
+    launch(copy_kernel, 1, x.reshape(-1), output(y), x.numel())
+    return y
+"""
+
+
 ALIKE = """
 SIDES = 4, 8
 

@@ -27,6 +27,7 @@ from tests.draft.launch_texts import (
     OF_THREE,
     OF_TWO,
     OPTIONAL,
+    OTHER_DEVICE,
     OTHER_ERRORS,
     RAISES_TWO_WORDS,
     RETURNS_SOMETIMES,
@@ -73,6 +74,8 @@ DRAFTED = {
             "using y2_t = std::conditional_t<std::is_same_v<T, float> || std::is_same_v<T, int16_t>, float, int>;",
         ],
     ),
+    # A new tensor is on the device of the one that it is made like.
+    "other_device": (OTHER_DEVICE, "", ['check_same_device("other_device", x, "x", like, "like")']),
     "named": (
         NAMED,
         "",

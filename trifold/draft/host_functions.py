@@ -56,12 +56,12 @@ def _check_alike(host: Host, arguments: Any, keywords: dict[str, Any], node: ast
 def _elementwise_output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     first = arguments[0]
     expr = call("trifold::elementwise_output", *(each.expr for each in arguments))
-    return v.Tensor(expr, first.dtypes, first.dimensions, dense=True, strided=True, memory=v.allocated())
+    return v.Tensor(expr, first.dtypes, first.dimensions, dense=True, strided=True, memory=v.allocated(first))
 
 
 def _row_output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     (x,) = arguments
-    return v.Tensor(call("trifold::row_output", x.expr), x.dtypes, x.dimensions, memory=v.allocated())
+    return v.Tensor(call("trifold::row_output", x.expr), x.dtypes, x.dimensions, memory=v.allocated(x))
 
 
 def _rows(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:

@@ -54,14 +54,14 @@ def new_empty(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any],
     dtype = keywords.get("dtype")
     if dtype is None:
         expr = call("trifold::empty_contiguous", x.expr, dims)
-        return v.Tensor(expr, x.dtypes, count_of(shape), dense=True, memory=v.allocated())
+        return v.Tensor(expr, x.dtypes, count_of(shape), dense=True, memory=v.allocated(x))
     expr = call("trifold::empty_contiguous", x.expr, dims, host.dtype_code(dtype, node))
-    return of_dtype(host, expr, dtype, count_of(shape))
+    return of_dtype(host, expr, dtype, count_of(shape), x)
 
 
-def of_dtype(host: Host, expr: cpp.Expr, dtype: Any, dimensions: int | None) -> v.Tensor:
-    """A new tensor."""
-    made = v.Tensor(expr, dimensions=dimensions, dense=True, memory=v.allocated())
+def of_dtype(host: Host, expr: cpp.Expr, dtype: Any, dimensions: int | None, like: v.Tensor | None = None) -> v.Tensor:
+    """A new tensor, on the device of ``like``."""
+    made = v.Tensor(expr, dimensions=dimensions, dense=True, memory=v.allocated(like))
     if isinstance(dtype, torch.dtype):
         made.known = (dtype,) * len(host.key_dtypes or (0,))
     else:
@@ -80,13 +80,13 @@ def new_like(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], 
     made = call("trifold::elementwise_output", x.expr)
     if dtype is None:
         strided = x.strided or not x.dense  # else it is contiguous, as x is
-        return v.Tensor(made, x.dtypes, x.dimensions, dense=True, strided=strided, memory=v.allocated())
+        return v.Tensor(made, x.dtypes, x.dimensions, dense=True, strided=strided, memory=v.allocated(x))
     if not x.dense:
         raise DraftError(host.place(node), "empty_like of another dtype is not translated", "use x.new_empty(...)")
     own = text_of(x.expr)
     sizes, strides = call(f"{own}.sizes"), call(f"{own}.strides")
     made = call("trifold::empty_strided", x.expr, sizes, strides, host.dtype_code(dtype, node))
-    return dataclasses.replace(of_dtype(host, made, dtype, x.dimensions), strided=True)
+    return dataclasses.replace(of_dtype(host, made, dtype, x.dimensions, x), strided=True)
 
 
 # From a function that makes an uninitialised tensor, one that makes a tensor with values.
@@ -127,7 +127,7 @@ def _clone(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], no
         raise DraftError(host.place(node), "a clone in another layout is not translated", "leave the argument out")
     expr = call("torch::stable::clone", x.expr)
     strided = x.strided or not x.dense
-    return v.Tensor(expr, x.dtypes, x.dimensions, dense=True, strided=strided, memory=v.allocated())
+    return v.Tensor(expr, x.dtypes, x.dimensions, dense=True, strided=strided, memory=v.allocated(x))
 
 
 def _view(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
@@ -230,8 +230,8 @@ def _converted(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any]
     if len(given) != 1 or set(keywords) - {"dtype"} or not isinstance(given[0], (torch.dtype, v.DtypeOf)):
         raise DraftError(host.place(node), "this .to(...) is not translated", "write x.to(dtype)")
     expr = call("torch::stable::to", x.expr, host.scalar(given[0], node))
-    made = of_dtype(host, expr, given[0], x.dimensions)
-    memory = None if x.memory is None else x.memory | v.allocated()
+    made = of_dtype(host, expr, given[0], x.dimensions, x)
+    memory = None if x.memory is None or made.memory is None else x.memory | made.memory
     return dataclasses.replace(made, dense=x.dense, strided=x.strided, memory=memory)
 
 

@@ -51,6 +51,13 @@ def of_argument(name: str) -> Memory:
 
 
 @dataclass(eq=False)
+class Allocation:
+    """The memory of a new tensor, on the device of a tensor in the memory ``on``, if that is known."""
+
+    on: Memory | None
+
+
+@dataclass(eq=False)
 class Exchange:
     """A loop that assigns tensors: whether they lie apart before each iteration, since they do before the loop, and an
     iteration only exchanges them."""
@@ -75,6 +82,17 @@ def arguments_in(memory: Memory | None) -> list[str]:
         elif isinstance(each, OfArgument):
             names.append(each.name)
     return sorted(names)
+
+
+def devices_in(memory: Memory | None) -> list[str]:
+    """The names of the op's arguments on whose device a tensor in this memory is."""
+    names = arguments_in(memory)
+    for each in memory or ():
+        if isinstance(each, Exchanged):
+            names += devices_in(each.one_of)
+        elif isinstance(each, Allocation):
+            names += devices_in(each.on)
+    return sorted(set(names))
 
 
 def overlap(a: Memory | None, b: Memory | None) -> bool:
@@ -291,9 +309,9 @@ class Local:
     names: dict[str, Any] = field(hash=False)
 
 
-def allocated() -> Memory:
-    """The memory of a new tensor."""
-    return frozenset({object()})
+def allocated(like: Tensor | None = None) -> Memory:
+    """The memory of a new tensor, on the device of another one."""
+    return frozenset({Allocation(None if like is None else like.memory)})
 
 
 class NamedInt(int):

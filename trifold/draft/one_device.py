@@ -16,7 +16,7 @@ class OneDevice:
 
     def compared(self, *tensors: v.Tensor) -> None:
         """The function itself compares the devices of these tensors."""
-        self._join({name for tensor in tensors for name in v.arguments_in(tensor.memory)})
+        self._join({name for tensor in tensors for name in v.devices_in(tensor.memory)})
 
     def unknown(
         self, arguments: Mapping[str, Any], launched: Iterable[v.Tensor], key: v.Tensor | None, *, keep: bool
@@ -29,7 +29,7 @@ class OneDevice:
             key: the first of each pair, if the kernel takes it.
             keep: whether every later statement is only reached after these comparisons.
         """
-        names = list(dict.fromkeys(name for tensor in launched for name in v.arguments_in(tensor.memory)))
+        names = list(dict.fromkeys(name for tensor in launched for name in v.devices_in(tensor.memory)))
         names = [name for name in names if arguments[name].present]
         first = next((name for name in names if arguments[name] is key), names[0] if names else "")
         others = [name for name in names if not any({first, name} <= group for group in self._groups)]
