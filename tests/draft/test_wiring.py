@@ -98,7 +98,7 @@ def f_backward(grad: Tensor, x: Tensor, op: str) -> Tensor:
 @pytest.mark.parametrize(
     ("op", "remark"),
     [
-        ("rms_norm", "rms_norm_backward's parameter parameters is no parameter and no result of rms_norm"),
+        ("rms_norm", "rms_norm_backward's parameter parameters is no parameter, no result and no size in rms_norm"),
         ("histogram", "there is no function histogram_backward"),
     ],
 )
@@ -135,6 +135,33 @@ def f_backward(grad_high: Tensor, n: int, low: Tensor) -> tuple[Tensor, Tensor]:
         "    grad_y, grad_x = op.f_backward(grad_high, n, low)\n"
         "    return grad_x, None, grad_y\n"
     ) in drafted.text
+
+
+def test_sizes_that_the_forward_function_reads_are_saved_for_the_gradient(tmp_path: Path) -> None:
+    text = of_text(
+        "def f(x: Tensor, index: Tensor, times: int) -> Tensor:\n"
+        "    rows, columns = x.shape\n    padded = max(rows, 1) * times\n    sizes = x.shape[1:]\n"
+        "    y = x.new_empty(index.numel(), columns)\n    launch(None, 1, output(y))\n    return y\n"
+        "def f_backward(grad_y: Tensor, index: Tensor, rows: int, padded: int, sizes: list[int]) -> Tensor:\n"
+        "    grad_x = grad_y.new_empty(rows, *sizes)\n    launch(None, 1, output(grad_x))\n    return grad_x\n",
+        tmp_path,
+    ).text
+    assert "(index, x.shape[0], max(x.shape[0], 1) * times, x.shape[1:])" in text
+    assert "rows, padded, sizes = ctx.constants" in text
+    assert "grad_x = op.f_backward(grad_y, index, rows, padded, sizes)" in text
+
+
+@pytest.mark.parametrize(
+    "assigned", ["rows = x.sum()", "rows = x.shape[0]; rows = 2 * rows", "x = x.T; rows = x.shape[0]"]
+)
+def test_what_is_no_size_of_an_argument_is_not_saved(assigned: str, tmp_path: Path) -> None:
+    of_f = of_text(
+        f"def f(x: Tensor) -> Tensor:\n    {assigned}\n    y = row_output(x)\n    launch(None, 1, output(y))\n    return y\n"
+        "def f_backward(grad_y: Tensor, rows: int) -> Tensor:\n"
+        "    grad_x = row_output(grad_y)\n    launch(None, rows, output(grad_x))\n    return grad_x\n",
+        tmp_path,
+    )
+    assert "f_backward's parameter rows is no parameter, no result and no size in f" in of_f.remarks[0]
 
 
 def test_of_a_helper_that_launches_the_fake_has_what_its_result_is_made_of(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@
   written.
 - **Fake**: the statements on which its results depend, without checks and launches.
 - **Gradient**: from a function named ``OP_backward``, by its names: parameters ``grad`` or ``grad_<result>`` are the
-  upstream gradients, other parameters are saved tensors, named as in the forward function; results are named
-  ``grad_<argument>``.
+  upstream gradients, other parameters are saved tensors, named as in the forward function, or sizes that it assigns to
+  variables of their names; results are named ``grad_<argument>``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import torch
 from trifold.draft.binding import launch_functions
 from trifold.draft.fakes import WIDTH, Fakes, signature
 from trifold.draft.launch_function import LaunchFunction
+from trifold.draft.saved_sizes import size_in
 from trifold.draft.source import function_tree
 from trifold.errors import PrototypeError
 
@@ -104,6 +105,7 @@ class _Saved:
 
     tensors: list[str] = field(default_factory=list)
     constants: list[str] = field(default_factory=list)
+    sizes: dict[str, str] = field(default_factory=dict)  # constants that are no arguments: their expressions
 
     def unpacked(self) -> Iterator[str]:
         for names, attribute in ((self.tensors, "saved_tensors"), (self.constants, "constants")):
@@ -135,8 +137,11 @@ def _gradient(module: ModuleType, forward: LaunchFunction, backward: LaunchFunct
         elif name in forward.result_names:
             saved.tensors.append(name)
             from_results[name] = forward.result_names.index(name)
+        elif kind.startswith("int") and (size := size_in(forward, name)) is not None:
+            saved.constants.append(name)
+            saved.sizes[name] = size
         else:
-            return f"{backward.name}'s parameter {name} is no parameter and no result of {forward.name}"
+            return f"{backward.name}'s parameter {name} is no parameter, no result and no size in {forward.name}"
     of_tensors = [name for name, kind in forward.parameters.items() if kind.startswith("Tensor")]
     wanted = {name: f"grad_{name}" for name in of_tensors if f"grad_{name}" in backward.result_names}
     if len(wanted) != len(backward.results):
@@ -159,7 +164,9 @@ def _written_gradient(
     functions = []
     if saved.constants:
         taken = [
-            (f"results[{from_results[name]}]" if several else "results") if name in from_results else name
+            (f"results[{from_results[name]}]" if several else "results")
+            if name in from_results
+            else saved.sizes.get(name, name)
             for name in (*saved.tensors, *saved.constants)
         ]
         arguments, values = f"{', '.join(forward.parameters)}, results", ", ".join(taken)
