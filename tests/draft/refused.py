@@ -312,7 +312,7 @@ def size_is_called(x):
 
 @cuda.jit
 def view_in_a_kernel(x):
-    bits = x.view(uint8)  # refused: the method view is not translated in a kernel; let the launch function do it
+    bits = x.view(uint8)  # refused: the method view is not translated in a kernel; of an array: let the
     x[0] = bits[0]
 
 

@@ -156,7 +156,8 @@ def test_sizes_that_the_forward_function_reads_are_saved_for_the_gradient(tmp_pa
 )
 def test_what_is_no_size_of_an_argument_is_not_saved(assigned: str, tmp_path: Path) -> None:
     of_f = of_text(
-        f"def f(x: Tensor) -> Tensor:\n    {assigned}\n    y = row_output(x)\n    launch(None, 1, output(y))\n    return y\n"
+        f"def f(x: Tensor) -> Tensor:\n    {assigned}\n    y = row_output(x)\n"
+        "    launch(None, 1, output(y))\n    return y\n"
         "def f_backward(grad_y: Tensor, rows: int) -> Tensor:\n"
         "    grad_x = row_output(grad_y)\n    launch(None, rows, output(grad_x))\n    return grad_x\n",
         tmp_path,

@@ -145,7 +145,7 @@ class Host(HostLoops):
             else:
                 raise DraftError(
                     self.place(tree),
-                    f"{function.__name__}'s parameter {name} has no type that a binding has",
+                    f"{function.__name__}'s parameter {name} has no type that is drafted",
                     "annotate it as Tensor, Tensor | None, int, float, bool, str, list[int], torch.dtype or "
                     "torch.device",
                 )
