@@ -1,6 +1,8 @@
 """Launch functions in the styles in which they are written, as the prototype of one op; see test_launches.py."""
 
 import math
+from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from numba import cuda, float32, float64
@@ -520,7 +522,7 @@ def window_kernel(x, means, height, width):
         means[i // means.shape[1], i % means.shape[1]] = total / means.dtype.type(height * width)
 
 
-def launches_windows(x: Tensor, window: list[int]) -> Tensor:
+def launches_windows(x: Tensor, window: Sequence[int]) -> Tensor:
     """An argument is a list of integers."""
     if x.dtype != torch.float32 or x.dim() != 2:
         raise RuntimeError("launches_windows: x must be a matrix of float32")
@@ -614,10 +616,11 @@ def negated_kernel(x, y):
         y[i] = -x[i]
 
 
+How = Literal["double", "square", "negate"]
 KERNELS = {"double": doubled_kernel, "square": squared_kernel, "negate": negated_kernel}
 
 
-def launches_by_name(x: Tensor, how: str) -> Tensor:
+def launches_by_name(x: Tensor, how: How) -> Tensor:
     """A dict has the kernel for a string."""
     check_floating("launches_by_name", x=x)
     if how not in KERNELS:

@@ -137,6 +137,19 @@ def f_backward(grad_high: Tensor, n: int, low: Tensor) -> tuple[Tensor, Tensor]:
     ) in drafted.text
 
 
+def test_the_types_of_arguments_are_those_of_schemas_and_are_imported(tmp_path: Path) -> None:
+    text = of_text(
+        "from collections.abc import Sequence\nfrom typing import Literal\nMode = Literal['a', 'b']\n"
+        "def f(x: Tensor, mode: Mode, sizes: Sequence[int], others: tuple[int, ...]) -> Tensor:\n"
+        "    y = row_output(x)\n    launch(None, 1, output(y))\n    return y\n",
+        tmp_path,
+    ).text
+    assert "f(Tensor x, str mode, int[] sizes, int[] others) -> Tensor" in text
+    assert "from collections.abc import Sequence\n" in text
+    assert "import typing\n" in text and "Mode = typing.Literal['a', 'b']\n" in text
+    assert "def f(x: Tensor, mode: Mode, sizes: Sequence[int], others: tuple[int, ...]) -> Tensor:" in text
+
+
 def test_sizes_that_the_forward_function_reads_are_saved_for_the_gradient(tmp_path: Path) -> None:
     text = of_text(
         "def f(x: Tensor, index: Tensor, times: int) -> Tensor:\n"

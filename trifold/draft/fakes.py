@@ -6,6 +6,7 @@ import ast
 import builtins
 import inspect
 import textwrap
+import typing
 from collections.abc import Iterable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
@@ -66,8 +67,13 @@ class Fakes:
         self._provide(launch, read_names(body) - assigned_names(body) - set(launch.parameters))
         if name not in self._known:
             self._known.add(name)
+            self.provide_types(launch, launch.tree.args)
             self.copied.append(function_like(name, launch.tree, body))
         return name
+
+    def provide_types(self, launch: LaunchFunction, arguments: ast.arguments) -> None:
+        """Import what these arguments are annotated with."""
+        self._provide(launch, read_names([each.annotation for each in arguments.args if each.annotation is not None]))
 
     def _renamed(self, statement: ast.stmt) -> ast.stmt:
         """The statement with the name of the fake in place of the op's launch function: in a port, the op's name is the
@@ -112,7 +118,10 @@ class Fakes:
     def _provide_one(self, launch: LaunchFunction, name: str) -> None:
         value = vars(self._module).get(self._op if name == _name_of_fake(self._op) else name)
         own = getattr(value, "__module__", "")
-        if isinstance(value, ModuleType):
+        if typing.get_args(value):  # a type with a name of the prototype's: Mode = Literal["a", "b"]
+            self._modules |= {value.__module__} - {"builtins"}
+            self.copied.append(f"{name} = {value!r}")
+        elif isinstance(value, ModuleType):
             self._modules.add(value.__name__ if value.__name__ == name else f"{value.__name__} as {name}")
         elif getattr(trifold.port, name, None) is value and value is not None:
             self._from["trifold.port"].add(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections.abc
 import inspect
 import io
 import textwrap
@@ -11,7 +12,7 @@ import tokenize
 import typing
 from dataclasses import dataclass
 from functools import cached_property
-from types import FunctionType, UnionType
+from types import FunctionType, GenericAlias, UnionType
 from typing import Any
 
 from trifold.draft.refusal import DraftError, Place
@@ -165,9 +166,17 @@ def function_tree(function: FunctionType) -> tuple[ast.FunctionDef, int]:
 
 
 def without_none(hint: Any) -> tuple[Any, bool]:
-    """The type X of an annotation ``X | None``, and whether it is one."""
+    """The type X of an annotation ``X | None``, as a type that schemas have, and whether it is one."""
     optional = typing.get_origin(hint) in (typing.Union, UnionType) and type(None) in typing.get_args(hint)
-    return (next((a for a in typing.get_args(hint) if a is not type(None)), hint) if optional else hint), optional
+    inner = next((a for a in typing.get_args(hint) if a is not type(None)), hint) if optional else hint
+    match typing.get_origin(inner), typing.get_args(inner):
+        case typing.Literal, words if all(isinstance(each, str) for each in words):
+            return str, optional
+        case collections.abc.Sequence, (element,):
+            return GenericAlias(list, (element,)), optional
+        case builtins.tuple, (element, builtins.Ellipsis):
+            return GenericAlias(list, (element,)), optional
+    return inner, optional
 
 
 def is_short_row(value: tuple[Any, ...]) -> bool:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import textwrap
 import typing
@@ -67,6 +68,7 @@ def draft_port(module: ModuleType, op: str) -> DraftedPort:
     without = gradient.without if isinstance(gradient, _Gradient) else ()
     if without:
         names.add_module("torch")
+    names.provide_types(forward, _public_arguments(module, forward))
     own = _operators(*launches)
     lines = [*(_defined(each, fakes[each.name]) for each in launches), stated]
     parts = [
@@ -227,9 +229,6 @@ def _called(module: ModuleType, forward: LaunchFunction, without: Sequence[str],
     reference's results from the operator's, unless the gradient is stated, which tells which are for backward.
     """
     reference = getattr(module, "reference", None)
-    source = forward.tree.args
-    if reference is not None and _parameters_of_reference(module, forward) == list(forward.parameters):
-        source = function_tree(reference)[0].args
     said = inspect.getdoc(forward.function) or (inspect.getdoc(reference) if reference is not None else None)
     text = said or f"What ``reference`` of prototypes/{forward.name}.py computes."
     doc = textwrap.indent(f'"""{text}{chr(10) if chr(10) in text else ""}"""', "    ")
@@ -250,7 +249,15 @@ def _called(module: ModuleType, forward: LaunchFunction, without: Sequence[str],
             f'                raise RuntimeError(f"{refusal}")',
         )
         body = "\n".join((*lines, body))
-    return f"{signature(forward.name, source, kind)}\n{doc}\n{body}"
+    return f"{signature(forward.name, _public_arguments(module, forward), kind)}\n{doc}\n{body}"
+
+
+def _public_arguments(module: ModuleType, forward: LaunchFunction) -> ast.arguments:
+    """The reference's arguments, with its defaults, if they are the operator's; else the operator's."""
+    reference = getattr(module, "reference", None)
+    if reference is not None and _parameters_of_reference(module, forward) == list(forward.parameters):
+        return function_tree(reference)[0].args
+    return forward.tree.args
 
 
 def _free(name: str, taken: Iterable[str]) -> str:
