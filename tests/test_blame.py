@@ -12,6 +12,7 @@ import torch
 
 from tests.wrong.entry import Edit, copy_of_gallery, edited_copy, edits
 from trifold.raised_at import raised_at
+from trifold.verification.blame import is_of_check
 from trifold.verification.report import Report
 from trifold.verification.verify import verify
 from trifold.workspace import import_file
@@ -120,3 +121,21 @@ def test_a_line_that_cannot_be_compiled_is_named(tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"print") as caught:
         function(torch.ones(2), torch.ones(2))
     assert raised_at(files, caught.value) == f"{files.port}:2"
+
+
+def test_an_exception_of_the_verifications_own_code_is_not_the_ops(tmp_path: Path) -> None:
+    files = copy_of_gallery("add", tmp_path).op("add")
+    files.port.write_text("def add(x, y):\n    return x.nothing\n", encoding="utf-8")
+    by_op = import_file(files.port, "blamed_own").add
+
+    def reference(x: int, y: int) -> int:
+        return x // y
+
+    def of_check() -> None:
+        torch.ones(2) + torch.ones(3)
+
+    for call, own in ((lambda: by_op(1, 2), False), (lambda: reference(1, 0), False), (of_check, True)):
+        with pytest.raises(Exception, match=r".") as caught:
+            call()
+        assert is_of_check(caught.value, files, reference) == own
+    assert not is_of_check(None, files, reference)

@@ -22,6 +22,13 @@ def words_of(error: BaseException, reference: Callable[..., Any]) -> str:
     return f"{by_reference}{type(error).__name__}: {error}"
 
 
+def is_of_check(error: BaseException | None, files: OpFiles, reference: Callable[..., Any]) -> bool:
+    """Whether code of the verification raised this exception: no file of the op, and not the reference."""
+    if error is None or isinstance(error, RaisedByOp | KernelFault | TrifoldError | CheckFailed):
+        return False
+    return not place_of(error, files, reference)
+
+
 def place_of(error: BaseException | None, files: OpFiles, reference: Callable[..., Any]) -> str:
     """The user's line, as ``file:line``, at which an exception or the one that caused it was raised; empty if unknown.
 

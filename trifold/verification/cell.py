@@ -20,7 +20,7 @@ from trifold.errors import SpecError
 from trifold.findings import KernelFault
 from trifold.spec import Call, Limits, Result, Spec
 from trifold.spec.call import Path, tensor_at
-from trifold.verification.blame import place_of, words_of
+from trifold.verification.blame import is_of_check, place_of, words_of
 from trifold.verification.calls import CallSource, Search, describe, dtypes_of
 from trifold.verification.outcomes import Absence, CheckFailed, NotRun
 from trifold.verification.remote_errors import RaisedByOp
@@ -40,6 +40,7 @@ Arguments = tuple[list[Any], dict[str, Any]]
 GPU_PATHS = "gpu paths"  # the check that runs a GPU's kernels on the CPU
 _WITHOUT_GRADIENTS = "values"  # the check that computes none: another one may fail only where they are computed
 
+_BY_CHECK = "the check could not go on with what the op, or a function of the spec, returned: "
 _NOT_REPEATED = (
     "When the call was repeated, it did not fail, or failed differently: the op depends on more than its arguments, "
     "such as uninitialised memory, or the order of threads."
@@ -341,7 +342,8 @@ class Cell(CallSource):
                 except CheckFailed as first:
                     with contextlib.suppress(FlakyFailure):  # it names hypothesis's own lines, and no call
                         self._shrink(lambda call: self.run_case(test, call), self.limits, number)
-                    message = f"{first.message}\n{_NOT_REPEATED}"
+                    unlike = not is_of_check(first.__cause__, self.implementation.files, self.reference)
+                    message = f"{first.message}\n{_NOT_REPEATED}" if unlike else first.message
                     raise CheckFailed(message, first.call, first.sample, first.findings) from first.__cause__
 
     def run_case(self, test: Callable[[Call], object], call: Call, sample: str = "") -> None:
@@ -365,7 +367,8 @@ class Cell(CallSource):
             raise CheckFailed(str(fault), call, sample, fault.findings) from fault
         except Exception as error:
             misfit = self._misfit(call) if isinstance(error, TypeError) else ""
-            raise CheckFailed(misfit or words_of(error, self.reference), call, sample) from error
+            by_check = _BY_CHECK if is_of_check(error, self.implementation.files, self.reference) else ""
+            raise CheckFailed(misfit or by_check + words_of(error, self.reference), call, sample) from error
 
     def _require_results(self, call: Call) -> None:
         """Raises ``SpecError``, in the first case of the cell, if the spec names a result that the reference does not
