@@ -3,6 +3,7 @@ values."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from numba import types
@@ -309,6 +310,11 @@ NAMES = {
     types.none: "void",
     **vectors.NAMES,
 }
+
+
+def not_finite(value: float) -> str:
+    """The macro of <cmath> for an infinity or a nan."""
+    return "NAN" if math.isnan(value) else "-INFINITY" if value < 0 else "INFINITY"
 
 
 def limits(kind: types.Type) -> Interval | None:

@@ -172,8 +172,7 @@ class Expressions(Calls):
         if kind[0] == types.float16:
             return cpp.Cast("__half", cpp.Literal(f"{real!r}f", real), type=kind)
         if not math.isfinite(real):
-            text = "NAN" if math.isnan(real) else "-INFINITY" if real < 0 else "INFINITY"
-            return cpp.Name(text, type=self.each(types.float32))
+            return cpp.Name(cpp.not_finite(real), type=self.each(types.float32))
         if constant.name is not None and "." not in constant.name:
             name = self.module.constant(constant.name, real, kind[0])
             if name is not None:

@@ -230,8 +230,8 @@ def _converted(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any]
     if len(given) != 1 or set(keywords) - {"dtype"} or not isinstance(given[0], (torch.dtype, v.DtypeOf)):
         raise DraftError(host.place(node), "this .to(...) is not translated", "write x.to(dtype)")
     expr = call("torch::stable::to", x.expr, host.scalar(given[0], node))
-    made = of_dtype(host, expr, given[0], x.dimensions, x)
-    memory = None if x.memory is None or made.memory is None else x.memory | made.memory
+    made = of_dtype(host, expr, given[0], x.dimensions)
+    memory = None if x.memory is None else x.memory | v.allocated()
     return dataclasses.replace(made, dense=x.dense, strided=x.strided, memory=memory)
 
 

@@ -86,13 +86,15 @@ def arguments_in(memory: Memory | None) -> list[str]:
 
 def devices_in(memory: Memory | None) -> list[str]:
     """The names of the op's arguments on whose device a tensor in this memory is."""
-    names = arguments_in(memory)
+    names = set[str]()
     for each in memory or ():
         if isinstance(each, Exchanged):
-            names += devices_in(each.one_of)
+            names.update(devices_in(each.one_of))
         elif isinstance(each, Allocation):
-            names += devices_in(each.on)
-    return sorted(set(names))
+            names.update(devices_in(each.on))
+        else:
+            names.update(arguments_in(frozenset({each})))
+    return sorted(names)
 
 
 def overlap(a: Memory | None, b: Memory | None) -> bool:
@@ -348,8 +350,7 @@ def number(value: Any) -> Number:
         return Number(cpp.Literal(text, value, type=INT, interval=(value, value)), INT, (value, value))
     real = float(value)
     if not math.isfinite(real):
-        text = "NAN" if math.isnan(real) else "-INFINITY" if real < 0 else "INFINITY"
-        return Number(cpp.Name(text, type=FLOAT), FLOAT)
+        return Number(cpp.Name(cpp.not_finite(real), type=FLOAT), FLOAT)
     return Number(cpp.Literal(repr(real), real, type=FLOAT), FLOAT)
 
 

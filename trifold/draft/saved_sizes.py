@@ -59,11 +59,11 @@ class _Replaced(ast.NodeTransformer):
         self._changed = assigned_names(forward.tree.body)
         self.possible = True
 
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         if isinstance(node.value, ast.Name) and self._is_argument(node.value.id, "Tensor"):
             self.possible &= node.attr in _OF_SHAPES
             return node
-        return self._visited(node)
+        return self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if self._is_argument(node.id, "int") or node.id in ("max", "min", "len"):
@@ -71,11 +71,6 @@ class _Replaced(ast.NodeTransformer):
         found = _expression(self._forward, node.id, self._outer)
         self.possible &= found is not None
         return node if found is None else found
-
-    def _visited(self, node: ast.expr) -> ast.expr:
-        visited = self.generic_visit(node)
-        assert isinstance(visited, ast.expr)
-        return visited
 
     def _is_argument(self, name: str, kind: str) -> bool:
         """Whether this is an argument of such a type, which the function does not assign anew."""
