@@ -1,0 +1,92 @@
+"""The drafts of the launch functions of shapes.py, compiled for the CPU, do what their prototypes do."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.draft import shapes as prototype
+from tests.draft.operators import drafted_operators
+
+
+@pytest.fixture(scope="module")
+def op(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The operators of shapes.py."""
+    return drafted_operators(Path(__file__).with_name("shapes.py"), tmp_path_factory.mktemp("workspace"))
+
+
+def test_a_list_of_integers_is_an_argument(op: Any, drawn: torch.Generator) -> None:
+    x = torch.randn(9, 8, generator=drawn)
+    expected = torch.nn.functional.avg_pool2d(x[None], (2, 4))[0]
+    torch.testing.assert_close(op.shapes(x, [2, 4]), expected)
+    for wrong, error in (
+        ([0, 4], "two positive numbers, but has 2"),
+        ([2, 2, 2], "but has 3"),
+        ([], "invalid index"),
+    ):
+        with pytest.raises(RuntimeError, match=error):
+            op.shapes(x, wrong)
+    with pytest.raises(RuntimeError, match="window must have 2 numbers, but their number is 1"):
+        op.shapes(x, [2])
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (2, 5, 4, 3)])
+def test_a_part_of_a_shape_follows_a_check_of_its_dimensions(
+    op: Any, drawn: torch.Generator, shape: tuple[int, ...]
+) -> None:
+    x, scale = torch.randn(shape, generator=drawn), torch.randn(5, generator=drawn)
+    torch.testing.assert_close(op.shapes_channels(x, scale), x * scale.view(-1, *(1,) * (len(shape) - 2)))
+    for wrong in (x[0, 0], x.transpose(0, 1)):
+        with pytest.raises(RuntimeError, match=r"a number for each channel of x, but is \(5,?\)"):
+            op.shapes_channels(wrong, scale)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -1, -3])
+def test_a_dimension_is_an_argument(op: Any, drawn: torch.Generator, dim: int) -> None:
+    x = torch.randn(3, 5, 4, generator=drawn)
+    assert torch.equal(op.shapes_reversed(x, dim), x.flip(dim))
+    with pytest.raises(RuntimeError, match=f"dimension {dim} of x has no elements"):
+        op.shapes_reversed(x.new_empty(0, 0, 0), dim)
+
+
+def test_parts_of_several_dimensions(op: Any, drawn: torch.Generator) -> None:
+    x = torch.randn(2, 5, 7, generator=drawn)
+    assert torch.equal(op.shapes_halves(x), (x[0, 1:, :3] + x[1, 1:, -3:])[:, None])
+
+
+@pytest.mark.parametrize(
+    ("how", "does"), [("double", lambda x: 2 * x), ("square", lambda x: x * x), ("negate", torch.neg)]
+)
+def test_a_dict_has_the_kernel_for_a_string(op: Any, drawn: torch.Generator, how: str, does: Any) -> None:
+    x = torch.randn(70, generator=drawn)
+    assert torch.equal(op.shapes_by_name(x, how), does(x))
+    with pytest.raises(RuntimeError, match="how must be double, square or negate, but is cube"):
+        op.shapes_by_name(x, "cube")
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_limits_of_a_dtype_and_numbers_that_are_not_finite(op: Any, drawn: torch.Generator, dtype: torch.dtype) -> None:
+    x = torch.randn(6, 5, generator=drawn).to(dtype)
+    for finite, below in ((True, torch.finfo(dtype).min), (False, -math.inf)):
+        expected = torch.where(x < 0.25, x, torch.tensor(below, dtype=dtype))
+        assert torch.equal(op.shapes_masked(x, 0.25, finite, [2, 15]), expected.view(2, 15))
+    assert op.shapes_masked(x[:0], 0.25, True, [1]).isnan().all()
+
+
+def test_formats_in_a_message(op: Any) -> None:
+    with pytest.raises(RuntimeError) as raised:
+        op.shapes_masked(torch.ones(2), 1e39, True, [1, 2])
+    with pytest.raises(RuntimeError, match="is large") as by_prototype:
+        prototype.shapes_masked(torch.ones(2), 1e39, True, [1, 2])
+    assert str(by_prototype.value) in str(raised.value)
+
+
+def test_a_size_that_is_not_0_is_at_least_1(op: Any, drawn: torch.Generator) -> None:
+    x = torch.randn(6, 5, generator=drawn)
+    assert torch.equal(op.shapes_by_columns(x), x.t())
+    with pytest.raises(RuntimeError, match="x has no columns"):
+        op.shapes_by_columns(x[:, :0])
