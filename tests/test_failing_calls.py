@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tests.wrong.entry import GALLERY
 from trifold.spec import Call, Limits, Spec, elementwise
 from trifold.verification.calls import Search
 from trifold.verification.cell import Cell
@@ -15,9 +17,9 @@ from trifold.verification.outcomes import CheckFailed
 
 def failure_of(test: Callable[[Call], None], reference: Callable[..., Any] = lambda x: x) -> CheckFailed:
     """Of a check on drawn calls of one tensor."""
-    nothing = cast(Any, None)
+    never_called = cast(Any, SimpleNamespace(files=GALLERY.op("add")))
     spec = Spec(calls=elementwise(1))
-    cell = Cell(spec, nothing, "cpu", reference, Search(4), Limits(elements=100), lambda sample: None)
+    cell = Cell(spec, never_called, "cpu", reference, Search(4), Limits(elements=100), lambda sample: None)
     with pytest.raises(CheckFailed) as caught:
         cell.for_each_call(test, fixed=())
     return caught.value
@@ -68,4 +70,4 @@ def test_a_call_with_other_arguments_than_the_reference_has_is_the_specs_mistake
 
     message = failure_of(test, reference=lambda x, bins: x).message
     assert message.startswith("the spec makes a call that does not fit the reference's parameters (x, bins): missing")
-    assert failure_of(test).message.startswith("TypeError: op() missing")
+    assert failure_of(test).message.endswith("TypeError: op() missing 1 required positional argument: 'bins'")
