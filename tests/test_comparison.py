@@ -1,6 +1,8 @@
-"""Results against the reference's, where an intermediate result is at the end of the range."""
+"""Results against the reference's, where an intermediate result is at the end of the range; and their scales."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from torch import Tensor
 from tests.drawn_specs import cell_here
 from trifold.spec import Call, Spec, TensorCase
 from trifold.verification.comparison import Expected, with_working, within_range
+from trifold.verification.outcomes import CheckFailed
 
 LARGEST = torch.finfo(torch.float32).max
 CALL = Call((TensorCase((3,), torch.float32),))
@@ -52,3 +55,17 @@ def test_sizes_beyond_the_range_of_a_half_type_count_in_round_offs_of_float32() 
     (both,) = with_working([size], [torch.tensor([2.0**13, 0])], torch.float16)
     assert both is not None
     assert both.tolist() == [3, 65504 + 2.0**20]
+
+
+@pytest.mark.parametrize(
+    ("scale", "says"),
+    [
+        (lambda reference, x: (x, x), "returns 2 scales, the reference 1 result: return one for each, in a tuple"),
+        (lambda reference, x: x[:2], r"returns shape \(2,\) for result 0, which does not broadcast to .* \(3,\)"),
+    ],
+)
+def test_a_scale_that_does_not_fit_the_results_is_the_specs_mistake(scale: Any, says: str) -> None:
+    spec = Spec(calls=lambda limits: st.just(CALL), scale=scale)
+    cell = cell_here(torch.square, torch.square, spec, files="op", differentiable=False)
+    with pytest.raises(CheckFailed, match=r"Spec\(scale=...\) " + says):
+        Expected.of(cell, CALL)

@@ -25,6 +25,7 @@ from trifold.verification.checks.differentiation import (
     special_upstream_gradient,
     upstream_gradient,
 )
+from trifold.verification.checks.gradcheck import gradcheck_float32
 from trifold.verification.checks.gradients import _compare_specials
 from trifold.verification.outcomes import CheckFailed
 
@@ -150,3 +151,21 @@ def test_a_gradient_may_overflow_where_the_references_just_does_not(share: float
     )
     with contextlib.nullcontext() if right else pytest.raises(CheckFailed, match="inf where the exact one is"):
         _compare_specials(cell, call, lambda result, dtype, seed: torch.ones_like(result))
+
+
+def test_a_smooth_call_next_to_a_kink_is_told_from_a_wrong_gradient() -> None:
+    def clipped(x: torch.Tensor) -> torch.Tensor:
+        return x.clamp(min=float(CORNER.make()[1]))
+
+    smooth = (Call((CORNER,)),)
+    spec = Spec(calls=lambda limits: st.sampled_from(smooth), smooth=smooth)
+    with pytest.raises(
+        CheckFailed, match=r"Jacobian mismatch(.|\n)*so does the reference: it has no derivative within"
+    ):
+        gradcheck_float32(cell_here(clipped, clipped, spec, files="clipped"))
+    with pytest.raises(CheckFailed, match="Jacobian mismatch") as wrong:
+        gradcheck_float32(cell_here(lambda x: x + x.detach(), lambda x: 2 * x, spec, files="doubled"))
+    assert "reference" not in wrong.value.message
+
+
+CORNER = TensorCase((3,), torch.float64, seed=4)

@@ -154,7 +154,7 @@ def test_a_place_that_there_is_not_is_refused(wrong: dict[str, int]) -> None:
     [
         (
             lambda: _case((2,), "contiguous", fill="specal"),
-            "fill is 'specal'; .* one of: exact, normal, .*peak$",
+            "fill is 'specal'; .* one of: exact, normal, .*unit$",
         ),
         (lambda: _case((2, 3), "transpozed"), "layout is 'transpozed'; it must be one of: contiguous, .*padded$"),
         (lambda: _indices(layout="slice"), "layout is 'slice'"),
@@ -178,13 +178,17 @@ def _every(holds: Callable[[Tensor], Tensor], x: Tensor) -> bool:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_fill_is_what_its_name_says(dtype: torch.dtype) -> None:
     info = torch.finfo(dtype)
-    made = {fill: TensorCase((400,), dtype, fill=fill).make() for fill in (*ROW_FILLS, "squarable")}
+    made = {fill: TensorCase((400,), dtype, fill=fill).make() for fill in (*ROW_FILLS, "squarable", "positive", "unit")}
     assert set(made["exact"].tolist()) == set(map(float, range(-4, 5)))
     assert abs(float(made["normal"].double().std()) - 1) < 0.1
     assert _every(lambda x: (x.abs() >= 2**-8.01) & (x.abs() <= 2**8.01), made["wide"])
     assert float(made["wide"].double().abs().max() / made["wide"].double().abs().min()) > 2**12
     assert {math.copysign(1, value) for value in made["zero"].tolist()} == {-1, 1}
     assert _every(lambda x: x == 0, made["zero"])
+    assert _every(lambda x: x >= 2**-10, made["positive"])
+    assert 0.7 < float(made["positive"].double().mean()) < 0.9
+    assert _every(lambda x: (x >= 2**-10) & (x < 1), made["unit"])
+    assert 0.45 < float(made["unit"].double().mean()) < 0.55
     assert _every(lambda x: (x.abs() > info.max / 5) & torch.isfinite(x), made["huge"])
     assert _every(lambda x: (x.abs() >= info.tiny) & (x.abs() < 10 * info.tiny), made["tiny"])
     assert _every(lambda x: x.abs() <= info.tiny, made["subnormal"])

@@ -25,14 +25,18 @@ def _copy(x: Tensor) -> Tensor:
     return x.contiguous().clone()
 
 
-def _judge(function: Callable[..., Any], call: Call = CALL) -> CheckFailed:
+def _judge(function: Callable[..., Any], call: Call = CALL, reference: Callable[..., Any] = _copy) -> CheckFailed:
+    with pytest.raises(CheckFailed) as raised:
+        _require_right(function, call, reference)
+    return raised.value
+
+
+def _require_right(function: Callable[..., Any], call: Call, reference: Callable[..., Any]) -> None:
     spec = Spec(calls=lambda limits: st.just(call))
-    cell = cell_here(function, _copy, spec, files="op", search=Search(2), limits=Limits(100), differentiable=False)
+    cell = cell_here(function, reference, spec, files="op", search=Search(2), limits=Limits(100), differentiable=False)
     cell.run_case(lambda call: compare(cell, call), call)
     cell.calls.append(call)
-    with pytest.raises(CheckFailed) as raised:
-        right_or_refused(cell, compare)
-    return raised.value
+    right_or_refused(cell, compare)
 
 
 def _of_float32(x: Tensor) -> Tensor:
@@ -65,3 +69,31 @@ def test_an_op_that_merges_dimensions_in_any_order_is_told_to_refuse_one() -> No
 
     failed = _judge(by_rows, Call((TensorCase((2, 3, 4), torch.float32, "offset", seed=2, offset=1),)))
     assert "the op takes x with dimension 1 outermost in memory, as in no call of the spec: refuse it" in failed.message
+
+
+def test_an_op_that_ignores_a_number_which_is_the_same_in_each_call_is_told_to_refuse_others() -> None:
+    def divided(x: Tensor, size: int, eps: float, whole: bool) -> Tensor:
+        return (x if whole else x[1:]) / (size + eps)
+
+    def only(**known: Any) -> Callable[..., Tensor]:
+        def op(x: Tensor, size: int, eps: float, whole: bool) -> Tensor:
+            if x.dtype != torch.float32:
+                raise RuntimeError("op: x must be float32")
+            given = {"size": size, "eps": eps, "whole": whole}
+            return divided(x, **given | known)
+
+        return op
+
+    call = Call((CALL.args[0], 4, 1e-6), {"whole": True})
+    _require_right(only(), call, divided)
+    for name, value, other in (("size", 4, "5"), ("eps", 1e-6, "0.25"), ("whole", True, "False")):
+        failed = _judge(only(**{name: value}), call, divided)
+        words = f"the op takes {name} = {other}, where it is {value} in each call of the spec: refuse it, or be right"
+        assert words in failed.message
+
+    def refusing(x: Tensor, size: int, eps: float, whole: bool) -> Tensor:
+        if (size, eps, whole) != (4, 1e-6, True):
+            raise ValueError("op: size must be 4, eps 1e-6, and whole True")
+        return only()(x, size, eps, whole)
+
+    _require_right(refusing, call, divided)

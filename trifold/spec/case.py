@@ -4,14 +4,14 @@ it."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from trifold.spec.choices import require_dtype, require_one_of
-from trifold.spec.fills import Fill, numbers
+from trifold.spec.fills import NEEDED, Fill, numbers
 
 Layout = Literal[
     "contiguous", "offset", "transposed", "sliced", "expanded", "outermost", "innermost", "narrowed", "padded"
@@ -170,10 +170,12 @@ class TensorCase:
             -inf in half of the row or more from its beginning, in one place of four, or up to its end, of rows in
             turn); ``lone`` (normal numbers, and in each row, which is the last dimension, one that is nan, inf or -inf,
             in the first, the middle or the last column: row r plus ``seed`` chooses which, and where); ``peak`` (normal
-            numbers, and in each row one that is 16: in the last, the first or the middle column, in turn).
+            numbers, and in each row one that is 16: in the last, the first or the middle column, in turn);
+            ``positive`` (the magnitudes of normal numbers, 2^-10 or more) and ``unit`` (evenly from 2^-10 to 1 - 2^-8),
+            for arguments such as a variance or a probability: no check replaces these by numbers below 0.
             Complex numbers have two such parts. Integers: ``exact`` from -4 to 4; ``normal`` up to ±100; ``special``
             (half of them the ends of the dtype's range, 0 and ±1); ``huge``, ``wide`` and ``range`` of the whole range;
-            ``zero``.
+            ``zero``; ``positive`` from 1 to 100; ``unit`` 0 or 1.
         seed: of the values.
         offset: see ``layout``; the other layouts start at the first element of their storage.
         dim: see ``layout``.
@@ -196,6 +198,10 @@ class TensorCase:
             )
         require_one_of("fill", self.fill, _ALL_FILLS)
         _ = self._place  # raises if layout, offset or dim is invalid
+
+    def in_normal_numbers(self) -> TensorCase:
+        """The case with normal numbers, or as it is if its numbers are all positive: the op may need them to be."""
+        return self if self.fill in NEEDED else replace(self, fill="normal")
 
     def make(self, device: str = "cpu", *, room: int = 0) -> Tensor:
         """The tensor; its storage has ``room`` additional elements at the end."""

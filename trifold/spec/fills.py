@@ -23,7 +23,13 @@ Fill = Literal[
     "squarable",
     "lone",
     "peak",
+    "positive",
+    "unit",
 ]
+
+# Numbers that an op may need: of a square root, a logarithm, a division. No check replaces them by normal ones.
+NEEDED: tuple[Fill, ...] = ("positive", "unit")
+_LEAST = 2**-10  # of these
 
 
 def special_numbers(dtype: torch.dtype) -> tuple[float, ...]:
@@ -66,7 +72,7 @@ _kept_numbers = functools.lru_cache(maxsize=32)(_numbers)
 
 def _integers(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> Tensor:
     """``exact``: small ones; ``normal``: up to 100; ``special``: half of them the ends of the range, 0, 1 and -1;
-    ``huge``, ``wide`` and ``range``: of the whole range; ``zero``: 0."""
+    ``huge``, ``wide`` and ``range``: of the whole range; ``zero``: 0; ``positive``: 1 to 100; ``unit``: 0 and 1."""
     if dtype == torch.bool:
         chance = 0.0 if fill == "zero" else 0.5
         return torch.rand(shape, generator=generator) < chance
@@ -87,6 +93,8 @@ def _integers(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, generator:
             return torch.where(torch.rand(shape, generator=generator) < 0.5, chosen, between(-100, 100))
         case "huge" | "wide" | "range":
             return between(info.min, info.max)
+        case "positive" | "unit":
+            return between(1, 100) if fill == "positive" else between(0, 1)
         case _:
             return between(-100, 100)
 
@@ -136,6 +144,10 @@ def _floating(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int,
             values = _with_peaks(normal())
         case "masked":
             values = torch.where(_mask(unit(), seed), float("-inf"), normal())
+        case "positive":
+            values = normal().abs().clamp(min=_LEAST)
+        case "unit":
+            values = unit().clamp(_LEAST, 1 - 2**-8)  # the largest below 1 in bfloat16
         case _:
             values = normal()
     return _with_both_nans(values.to(dtype), seed) if fill in ("special", "squarable", "lone") else values.to(dtype)

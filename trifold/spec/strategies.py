@@ -178,10 +178,15 @@ def tensors_alike(
 
 
 def alike(
-    count: int, limits: Limits, *, max_dims: int = MOST_DIMS, dtypes: Sequence[torch.dtype] = DTYPES
+    count: int,
+    limits: Limits,
+    *,
+    max_dims: int = MOST_DIMS,
+    dtypes: Sequence[torch.dtype] = DTYPES,
+    fills: Sequence[Fill] = FILLS,
 ) -> st.SearchStrategy[tuple[TensorCase, ...]]:
     """``count`` tensors of one shape and dtype; the shape is drawn from :func:`shapes`."""
-    return tensors_alike(count, shapes(limits, max_dims=max_dims), dtypes=dtypes)
+    return tensors_alike(count, shapes(limits, max_dims=max_dims), dtypes=dtypes, fills=fills)
 
 
 @st.composite
@@ -206,11 +211,11 @@ def aliases(position: int) -> st.SearchStrategy[AliasCase]:
     )
 
 
-def elementwise(count: int, *, dtypes: Sequence[torch.dtype] = DTYPES) -> Strategy:
-    """Calls with ``count`` tensors of one shape and dtype, one of ``dtypes``."""
+def elementwise(count: int, *, dtypes: Sequence[torch.dtype] = DTYPES, fills: Sequence[Fill] = FILLS) -> Strategy:
+    """Calls with ``count`` tensors of one shape and dtype, one of ``dtypes``, with numbers of these ``fills``."""
 
     def calls(limits: Limits) -> st.SearchStrategy[Call]:
-        return calls_of(alike(count, limits, dtypes=dtypes))
+        return calls_of(alike(count, limits, dtypes=dtypes, fills=fills))
 
     return calls
 

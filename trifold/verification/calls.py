@@ -23,7 +23,7 @@ from trifold.errors import SpecError
 from trifold.spec import AliasCase, Call, IndexCase, Limits, Spec, TensorCase
 from trifold.spec.call import Path, require_call
 from trifold.spec.case import AnyCase
-from trifold.spec.fills import Fill
+from trifold.spec.fills import NEEDED, Fill
 
 FEW = 2048  # elements; of larger calls, checks of accesses make fewer
 FEW_SIMULATED = 256  # the same in the simulator, which takes milliseconds for as many
@@ -32,7 +32,7 @@ FEW_SIMULATED = 256  # the same in the simulator, which takes milliseconds for a
 FORMS, FORMS_LIMITS, FORMS_SALT = 24, Limits(elements=64), 3000
 
 # Fills whose numbers neither overflow nor vanish. At others, gradients are compared only where the reference is finite.
-ORDINARY = ("exact", "normal", "zero", "tiny")
+ORDINARY = ("exact", "normal", "zero", "tiny", *NEEDED)
 
 # Fills with numbers as large as those of "peak".
 _OF_MANY_SIZES = ("wide", "special", "squarable", "huge", "range")
@@ -431,7 +431,7 @@ def _with_largest(call: Call, fill: Fill) -> Iterator[Call]:
     """The call with the largest tensor filled so, if that has rows."""
     tensors = [case for _, case in call.floating() if isinstance(case, TensorCase)]
     largest = max(tensors, key=lambda case: math.prod(case.shape), default=None)
-    if largest is not None and largest.shape:
+    if largest is not None and largest.shape and largest.fill not in NEEDED:
         # In other layouts, the rows that are filled are not those of the tensor, or have other ends.
         layout = largest.layout if largest.layout in ("offset", "padded") else "contiguous"
         filled = replace(largest, fill=fill, layout=layout, seed=0)
@@ -442,7 +442,7 @@ def _in_normal_numbers(paths: Set[Path], call: Call) -> Call:
     """The call with normal numbers in the tensors at these paths."""
     for path, case in call.cases():
         if path in paths and isinstance(case, TensorCase):
-            call = call.with_cases(functools.partial(exchanged, case, replace(case, fill="normal")))
+            call = call.with_cases(functools.partial(exchanged, case, case.in_normal_numbers()))
     return call
 
 

@@ -55,6 +55,7 @@ class Expected:
             return known
         whole = cell.refer_whole(call)
         made = cls(cell, call, whole, as_tuple(whole), cell.refer(call, exact=True), scales(cell, call))
+        _require_scales(made)
         if call.elements <= _KEPT_ELEMENTS:
             cell.known[key] = made
         return made
@@ -120,6 +121,34 @@ class Expected:
                 f"{tuple(native.shape)}",
                 self.call,
             ) from None
+
+
+def _require_scales(expected: Expected) -> None:
+    """Raises ``CheckFailed`` if the spec's function returns no scale for a result, or one of another shape."""
+    call, native, scales = expected.call, expected.native, expected.scale
+    if len(scales) != len(native):
+        raise CheckFailed(
+            f"Spec(scale=...) returns {_several(len(scales), 'scale')}, the reference "
+            f"{_several(len(native), 'result')}: return one for each, in a tuple",
+            call,
+        )
+    for number, (scale, result) in enumerate(zip(scales, native, strict=True)):
+        if scale is None or not is_approximate(result):  # of what is exact, a scale may be anything
+            continue
+        try:
+            fits = torch.broadcast_shapes(scale.shape, result.shape) == result.shape
+        except RuntimeError:
+            fits = False
+        if not fits:
+            raise CheckFailed(
+                f"Spec(scale=...) returns shape {tuple(scale.shape)} for result {number}, which does not broadcast to "
+                f"that of the result, {tuple(result.shape)}",
+                call,
+            )
+
+
+def _several(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def same_values(cell: Cell, call: Call, first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:

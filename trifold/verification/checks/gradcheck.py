@@ -7,7 +7,6 @@ import functools
 import itertools
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -107,7 +106,7 @@ def _gradcheck(cell: Cell, dtype: torch.dtype, **tolerances: float) -> str | Non
             numerical_failed |= wrong is not None
             _compare_jacobians(cell, call, function, inputs)
         elif wrong:
-            raise CheckFailed(wrong, call)
+            raise CheckFailed(f"{wrong}{_at_a_kink(cell, call, tolerances)}", call)
     if not cell.spec.surrogate:
         return None
     if not numerical_failed:
@@ -116,6 +115,17 @@ def _gradcheck(cell: Cell, dtype: torch.dtype, **tolerances: float) -> str | Non
             "remove Spec(surrogate=...)"
         )
     return f"surrogate gradient, compared with the reference's rule; a numerical gradcheck fails: {cell.spec.surrogate}"
+
+
+def _at_a_kink(cell: Cell, call: Call, tolerances: dict[str, Any]) -> str:
+    """A remark, if the reference fails at the call too."""
+    function, inputs = _differentiated(cell, call, cell.reference)
+    if not _numerical_gradcheck(function, inputs, tolerances):
+        return ""
+    return (
+        f"\nso does the reference: it has no derivative within {tolerances['eps']:.1g} of this call of "
+        "Spec(smooth=...), or a steep one; give the call other numbers, such as those of another seed"
+    )
 
 
 def _numerical_gradcheck(function: Callable[..., Any], inputs: list[Tensor], tolerances: dict[str, Any]) -> str | None:
@@ -229,7 +239,7 @@ def _is_complex(call: Call) -> bool:
 
 
 def _of_normal(case: AnyCase) -> AnyCase:
-    return replace(case, fill="normal") if isinstance(case, TensorCase) and case.dtype.is_floating_point else case
+    return case.in_normal_numbers() if isinstance(case, TensorCase) and case.dtype.is_floating_point else case
 
 
 def _compare_drawn(cell: Cell, call: Call) -> None:

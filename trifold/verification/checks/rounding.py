@@ -163,7 +163,7 @@ def suitable_calls(cell: CallSource, draws: int) -> Iterator[tuple[int, Call]]:
 def _ordinary(salt: int, case: AnyCase) -> AnyCase:
     if not isinstance(case, TensorCase) or not case.dtype.is_floating_point:
         return case
-    return replace(case, fill="normal", layout="contiguous", seed=case.seed + salt)
+    return replace(case.in_normal_numbers(), layout="contiguous", seed=case.seed + salt)
 
 
 def _results(cell: Cell, call: Call) -> Iterator[tuple[Tensor, Tensor, Tensor]]:

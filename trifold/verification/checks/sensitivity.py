@@ -16,6 +16,7 @@ from torch import Tensor
 from trifold.spec import Call
 from trifold.spec.call import put_at, tensor_at
 from trifold.verification.cell import Cell
+from trifold.verification.checks.dependence import require_arguments, require_options
 from trifold.verification.comparison import Expected
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.tolerance import computable
@@ -78,7 +79,8 @@ def sensitivity(cell: Cell) -> str:
             f"every case with a result of {accepted} would accept zeros: state a smaller scale for these sizes"
         )
     _require_sizes(cell)
-    _require_options(cell)
+    require_options(cell)
+    require_arguments(cell)
     return f"{len(applied)} impostors are rejected within {cell.cases} cases"
 
 
@@ -113,7 +115,6 @@ class ZerosBySize:
 
 
 _ENOUGH = 8  # elements of a result
-_MANY = 40  # cases: of as many, drawn values of a parameter are not all its default by chance
 _WELL_ABOVE_0 = 0.01
 
 
@@ -130,22 +131,6 @@ def _require_sizes(cell: Cell) -> None:
         f"no case of the values check has more than {largest} elements: a kernel that launches one block would pass; "
         f"draw tensors of more than {_BLOCK} elements"
     )
-
-
-def _require_options(cell: Cell) -> None:
-    """Of many cases, some have another value of each parameter whose default is a number, a flag or a word."""
-    if len(cell.calls) < _MANY:
-        return
-    for place, parameter in enumerate(cell.parameters):
-        default = parameter.default
-        if not isinstance(default, bool | int | float | str):
-            continue
-        given = (call.args[place] if place < len(call.args) else call.kwargs.get(parameter.name) for call in cell.calls)
-        if all(value is None or value == default for value in given):
-            raise CheckFailed(
-                f"{parameter.name} is {default!r} in each case of the values check: an op that ignores it would pass; "
-                "draw other values"
-            )
 
 
 class _Stale:

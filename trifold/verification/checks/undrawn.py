@@ -1,5 +1,5 @@
 """Calls that the spec never draws: of dtypes and memory layouts, of tensors of which one has another dtype or shape,
-and of one tensor for two arguments.
+of one tensor for two arguments, and of another number or flag than all others have.
 
 An op may refuse them. If it accepts them, it must be right: callers know what an op accepts, not what its spec draws.
 """
@@ -99,6 +99,7 @@ def undrawn_calls(cell: Cell) -> Iterator[Variation]:
     yield from _unlike_the_first(cell, without_aliases)
     if len(without_aliases) == len(floating):
         yield from _passed_twice(cell, floating)
+    yield from _other_options(cell, calls)
 
 
 def _other_indices(cell: Cell, calls: Sequence[Call]) -> Iterator[Variation]:
@@ -184,6 +185,36 @@ def _passed_twice(cell: Cell, calls: Sequence[Call]) -> Iterator[Variation]:
                 found.add((i, j))
                 args = (*call.args[:j], AliasCase(i), *call.args[j + 1 :])
                 yield Variation(f"{cell.name((i,))} also as {cell.name((j,))}", replace(call, args=args))
+
+
+def _other_options(cell: Cell, calls: Sequence[Call]) -> Iterator[Variation]:
+    """Calls with another value of an argument that is one number or flag in each call of the spec."""
+    given = [_values_of(call) for call in cell.calls]
+    for place, first in {place: value for values in reversed(given) for place, value in values.items()}.items():
+        if not isinstance(first, bool | int | float) or any(values.get(place, first) != first for values in given):
+            continue
+        for call in [call for call in calls if place in _values_of(call)][:1]:
+            for other in _other_values(first):
+                args = [other if place == position else value for position, value in enumerate(call.args)]
+                kwargs = {name: other if place == name else value for name, value in call.kwargs.items()}
+                name = f"{cell.name((place,))} = {other}, where it is {first} in each call of the spec"
+                yield Variation(name, replace(call, args=tuple(args), kwargs=kwargs))
+
+
+def _values_of(call: Call) -> dict[int | str, Any]:
+    return dict([*enumerate(call.args), *call.kwargs.items()])
+
+
+def _other_values(value: bool | float) -> tuple[bool | float, ...]:
+    """Of a number below 1 that is positive, some that are so too; of a small one, such as an eps, one that shows."""
+    if isinstance(value, bool):
+        return (not value,)
+    if isinstance(value, int):
+        return (value + 1,)
+    return (0.75 * value, 0.25) if abs(value) < _SHOWS else (0.75 * value,)
+
+
+_SHOWS = 0.01
 
 
 def _varies(case: AnyCase) -> bool:
