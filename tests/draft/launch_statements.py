@@ -13,6 +13,27 @@ def launch_function(op: str, *statements: str) -> str:
 _LAUNCH = "launch(copy_kernel, 1, {}, output({}), 1)"
 _FRESH = _LAUNCH.format("x.reshape(-1)", "y")
 
+#: Statements that are refused if the number may be None.
+REFUSED_OF_NONE = {
+    "none_product": ("y.fill_(2 * turns)",),
+    "none_filled": ("y.fill_(turns)",),
+    "none_condition": ("if turns:", "    y.fill_(1)"),
+    "none_compared": ("if turns == 2:", "    y.fill_(1)"),
+    "none_or": ("y.fill_(1 if turns is None or turns > 2 else turns + 1)", "y.fill_(turns)"),
+    "none_launched": (_LAUNCH.replace("1,", "turns,", 1).format("x.reshape(-1)", "y"),),
+    "none_passed": (_LAUNCH.format("x.reshape(-1)", "y").replace(", 1)", ", turns)"),),
+    "none_size": ("y = x.new_empty(turns)",),
+    "none_shape": ("y = x.new_empty(x.shape[0], turns)",),
+    "none_range": ("for _ in range(turns):", "    y.fill_(1)"),
+    "none_index": ("y = x[turns]",),
+    "none_message": ("if x.dim() > 1:", '    raise RuntimeError(f"turns is {turns}")'),
+    # What a branch checks is not known after it.
+    "none_sometimes": (
+        *("if x.dim() > 1:", "    if turns is None:", '        raise RuntimeError("turns")'),
+        "y.fill_(turns)",
+    ),
+}
+
 #: Statements that are refused, and the words for it.
 REFUSED_STATEMENTS = {
     "truth": ("if not x:", "    turns = 1", "a tensor, shape or string is no condition"),

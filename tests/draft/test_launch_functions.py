@@ -6,7 +6,13 @@ import json
 
 import pytest
 
-from tests.draft.launch_statements import BOUNDED_NUMBERS, OVERLAPS, REFUSED_STATEMENTS, launch_function
+from tests.draft.launch_statements import (
+    BOUNDED_NUMBERS,
+    OVERLAPS,
+    REFUSED_OF_NONE,
+    REFUSED_STATEMENTS,
+    launch_function,
+)
 from tests.draft.launch_texts import (
     ALIKE,
     AMBIGUOUS,
@@ -247,6 +253,10 @@ REFUSED = {
     "untold": (UNTOLD, "x[0] in a message is not translated"),
     "without_tensors": (WITHOUT_TENSORS, "without_tensors takes no tensor, by whose device torch chooses"),
     **{op: (launch_function(op, *statements), words) for op, (*statements, words) in REFUSED_STATEMENTS.items()},
+    **{
+        op: (launch_function(op, *statements).replace("turns: int", "turns: int | None"), "turns may be None here")
+        for op, statements in REFUSED_OF_NONE.items()
+    },
     "of_many": (OF_MANY, "64 combinations of dtypes of a, b"),
     "with_brackets": (WITH_BRACKETS, "write launch(kernel, grid, *arguments, block=threads)"),
     "changes_an_argument": (CHANGES_AN_ARGUMENT, "an argument of the op is changed in place"),

@@ -75,7 +75,7 @@ class Host(HostLoops):
         self.key_sizes: tuple[int, ...] = ()  # where only the size of the key's elements is known
         self.integers: v.Dtypes | None = None  # then, the dtypes as which the key is viewed
         self.dimension_calls: dict[int, v.Tensor] = {}
-        self.facts_if_false: dict[int, tuple[v.Fact, ...]] = {}
+        self.facts_if_false: dict[int, v.Facts] = {}
         self.kept: list[Any] = []  # keeps objects alive, so that ids stay unique
         self.launches: list[Launch] = []
         self.taken: set[str] = set()
@@ -126,10 +126,13 @@ class Host(HostLoops):
                 self.names[name] = v.Tensor(
                     cpp.Name(own), optional=optional, present=not optional, strided=True, memory=v.of_argument(name)
                 )
-            elif inner in (int, float, bool) and not optional:
+            elif inner in (int, float, bool):
                 types_ = {int: v.INT, float: v.FLOAT, bool: v.BOOL}[inner]
-                kind = {int: "int64_t", float: "double", bool: "bool"}[inner]
+                kind = v.NUMBERS[types_]
                 self.names[name] = v.Number(cpp.Name(own, type=types_), types_)
+                if optional:
+                    kind = f"std::optional<{kind}>"
+                    self.names[name] = v.Perhaps(cpp.Name(own, type=types_), types_)
             elif inner is str and not optional:
                 kind = "std::string_view"
                 self.names[name] = v.Text((cpp.Name(own),))
@@ -146,8 +149,8 @@ class Host(HostLoops):
                 raise DraftError(
                     self.place(tree),
                     f"{function.__name__}'s parameter {name} has no type that is drafted",
-                    "annotate it as Tensor, Tensor | None, int, float, bool, str, list[int], torch.dtype or "
-                    "torch.device",
+                    "annotate it as Tensor, int, float, bool or one of them | None, or as str, list[int], torch.dtype "
+                    "or torch.device",
                 )
             self.parameters.append((kind, own))
         if not any(isinstance(value, v.Tensor) for value in self.names.values()):

@@ -210,16 +210,16 @@ class HostBranches(HostCalls):
         return Returned(None)
 
     def raised(self, test: v.Number, node: ast.Raise, into: list[cpp.Stmt]) -> None:
-        given = tuple(fact for fact in test.facts if fact.given)
+        given = tuple(fact for fact in test.facts if isinstance(fact, v.Given) and fact.given)
         assumed = self.assuming(given)
         written = self._message(node)
-        optional = [text_of(fact.tensor.expr) for fact in given]
+        optional = [text_of(fact.value.expr) for fact in given]
         self.restore(assumed)
         texts = [each.text for part in written for each in walk(part) if isinstance(each, cpp.Name)]
         absent = any(own in text for own in optional for text in texts)
         if absent or any(isinstance(each, cpp.CallTo) for part in written for each in walk(part)):
-            # Compute the parts only in the branch: a size or an optional tensor may not exist, and a size needs a call
-            # of libtorch.
+            # Compute the parts only in the branch: a size or an optional argument may not exist, and a size needs a
+            # call of libtorch.
             into.append(cpp.If(test.expr, [cpp.Run(cpp.CallTo("trifold::fail", written))], []))
         else:
             into.append(cpp.Run(cpp.CallTo("trifold::check", (opposite(test.expr), *written))))

@@ -41,6 +41,14 @@ class HostCalls(HostFacts):
     def _tree(self, function: FunctionType) -> ast.FunctionDef:
         raise NotImplementedError
 
+    def is_inlined(self, function: Any) -> bool:
+        """Whether a call of it is replaced by its statements: a helper of the prototype."""
+        from trifold.draft.host_functions import HANDLERS  # which imports this class
+
+        if isinstance(function, v.Local):
+            return True
+        return isinstance(function, FunctionType) and function not in HANDLERS and not _is_of_a_library(function)
+
     def called(self, function: Any, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
         if isinstance(function, v.Method):
             return _with_dtype_of(self.method(function, arguments, keywords, node), (function.owner,))

@@ -106,13 +106,15 @@ def is_table(value: Any) -> bool:
     return all(type(each) is int for each in values) or all(each in DTYPE_NAMES for each in values)
 
 
-def _of_either(first: tuple[v.Fact, ...], second: tuple[v.Fact, ...]) -> tuple[v.Fact, ...]:
+def _of_either(first: v.Facts, second: v.Facts) -> v.Facts:
     """The dtypes of tensors if the facts of one of two conditions hold."""
     return tuple(
         v.Fact(a.tensor, dtypes=tuple(dict.fromkeys((*a.dtypes, *b.dtypes))))
         for a in first
         for b in second
-        if a.tensor is b.tensor
+        if isinstance(a, v.Fact)
+        and isinstance(b, v.Fact)
+        and a.tensor is b.tensor
         and a.tensor.dtypes is None
         and a.dtypes is not None
         and b.dtypes is not None
@@ -128,7 +130,7 @@ class Conditions:
     key_dtypes: v.Dtypes
     kept: list[Any]
     dimension_calls: dict[int, v.Tensor]
-    facts_if_false: dict[int, tuple[v.Fact, ...]]
+    facts_if_false: dict[int, v.Facts]
     tables: dict[str, cpp.PairsDefinition]
     possible: tuple[bool, ...] | None  # the dtypes of the key for which this is reached; None: all
     maybe: int  # of how many operands this is a part that may not be evaluated
@@ -136,13 +138,16 @@ class Conditions:
     def place(self, node: ast.AST) -> Place:
         raise NotImplementedError
 
-    def assuming(self, facts: tuple[v.Fact, ...]) -> list[tuple[v.Tensor, bool, cpp.Expr]]:
+    def assuming(self, facts: v.Facts) -> list[tuple[v.Tensor | v.Perhaps, bool, cpp.Expr]]:
         raise NotImplementedError
 
-    def restore(self, before: list[tuple[v.Tensor, bool, cpp.Expr]]) -> None:
+    def restore(self, before: list[tuple[v.Tensor | v.Perhaps, bool, cpp.Expr]]) -> None:
         raise NotImplementedError
 
     def evaluate(self, node: ast.expr) -> Any:
+        raise NotImplementedError
+
+    def argument(self, node: ast.expr) -> Any:
         raise NotImplementedError
 
     def negation(self, value: v.Number) -> v.Number:
@@ -174,8 +179,7 @@ class Conditions:
                     self.possible = self.narrowed_to(value, all_of)
                     facts = value.facts if all_of else self.facts_if_false.get(id(value), ())
                     assumed += self.assuming(facts)
-                    for fact in facts:
-                        tensor = fact.tensor
+                    for tensor, fact in ((fact.tensor, fact) for fact in facts if isinstance(fact, v.Fact)):
                         dimensions.append((tensor, tensor.dimensions, tensor.at_least))
                         if fact.dimensions is not None:
                             tensor.dimensions = fact.dimensions
@@ -218,7 +222,7 @@ class Conditions:
             self.kept.append(result)
         return result
 
-    def _known_if_false(self, all_of: bool, a: v.Number, b: v.Number) -> tuple[v.Fact, ...]:
+    def _known_if_false(self, all_of: bool, a: v.Number, b: v.Number) -> v.Facts:
         """The facts about tensors that hold if two joined conditions do not."""
         first, second = (self.facts_if_false.get(id(each), ()) for each in (a, b))
         if not all_of:
@@ -226,8 +230,8 @@ class Conditions:
         if either := _of_either(first, second):
             return either
         # A condition on an optional tensor that is absent is not evaluated: what holds for a present one is known.
-        given = {fact.tensor for fact in a.facts if fact.given}
-        return tuple(fact for fact in second if fact.tensor in given and fact.given is None)
+        given = {fact.value for fact in a.facts if isinstance(fact, v.Given) and fact.given}
+        return tuple(fact for fact in second if isinstance(fact, v.Fact) and fact.tensor in given)
 
     def _joined_for_each_dtype(self, all_of: bool, a: v.Number, b: v.Number) -> tuple[bool | None, ...] | None:
         unknown = (None,) * len(self.key_dtypes)
@@ -236,7 +240,8 @@ class Conditions:
         return tuple(decides if decides in pair else None if None in pair else all_of for pair in pairs) or None
 
     def comparison(self, node: ast.Compare) -> Any:
-        values = [self.evaluate(each) for each in (node.left, *node.comparators)]
+        evaluate = self.argument if all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops) else self.evaluate
+        values = [evaluate(each) for each in (node.left, *node.comparators)]
         parts = []
         for op, a, b in zip(node.ops, values, values[1:], strict=False):
             one = self._compared(op, a, b, node)
@@ -316,12 +321,12 @@ class Conditions:
             if isinstance(a, v.Tensor) and isinstance(b, v.Tensor):
                 return self._same_tensor(negated, a, b, node)
             raise DraftError(self.place(node), "only `is None` is translated", "compare by ==")
-        if not isinstance(a, v.Tensor) or not a.optional or a.present:
+        if not (isinstance(a, v.Perhaps) or (isinstance(a, v.Tensor) and a.optional)) or a.present:
             return (a is not None) if negated else (a is None)
         given = call(f"{text_of(a.expr)}.has_value")
         expr: cpp.Expr = given if negated else cpp.Prefix("!", given)
-        result = v.Number(expr, v.BOOL, facts=(v.Fact(a, given=negated),))
-        self.facts_if_false[id(result)] = (v.Fact(a, given=not negated),)
+        result = v.Number(expr, v.BOOL, facts=(v.Given(a, negated),))
+        self.facts_if_false[id(result)] = (v.Given(a, not negated),)
         self.kept.append(result)
         return result
 
@@ -383,7 +388,7 @@ class Conditions:
     def _dtypes_equal(self, negated: bool, a: Any, b: Any, node: ast.AST) -> Any:
         if isinstance(b, v.DtypeOf) and not isinstance(a, v.DtypeOf):
             a, b = b, a
-        facts: tuple[v.Fact, ...] = ()
+        facts: v.Facts = ()
         known = None
         dtypes = [each.dtypes if isinstance(each, v.DtypeOf) else (each,) * len(self.key_dtypes) for each in (a, b)]
         if dtypes[0] is not None and dtypes[1] is not None and len(dtypes[0]) == len(dtypes[1]):
@@ -419,9 +424,7 @@ class Conditions:
             )
         return self.knowing(expr, facts, negated, known)
 
-    def knowing(
-        self, expr: cpp.Expr, facts: tuple[v.Fact, ...], negated: bool, known: tuple[Any, ...] | None = None
-    ) -> v.Number:
+    def knowing(self, expr: cpp.Expr, facts: v.Facts, negated: bool, known: tuple[Any, ...] | None = None) -> v.Number:
         """A condition, and the facts about tensors if it holds, or if it does not."""
         result = v.Number(expr, v.BOOL, facts=() if negated else facts, of_dtype=known)
         if negated:
@@ -469,7 +472,7 @@ class Conditions:
         return found
 
     def _shapes_equal(self, negated: bool, a: Any, b: Any, node: ast.AST) -> v.Number:
-        facts: tuple[v.Fact, ...] = ()
+        facts: v.Facts = ()
         whole = whole_shape(a)
         if whole is not None and isinstance(b, tuple):
             facts = (v.Fact(whole, dimensions=len(b)),)

@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -38,6 +39,9 @@ class HostExpressions(HostTexts):
     def called(self, function: Any, arguments: list[Any], keywords: dict[str, Any], node: ast.Call) -> Any:
         raise NotImplementedError
 
+    def is_inlined(self, function: Any) -> bool:
+        raise NotImplementedError
+
     def size(self, tensor: v.Tensor, dimension: int) -> v.Number:
         raise NotImplementedError
 
@@ -47,7 +51,7 @@ class HostExpressions(HostTexts):
                 return value
             case ast.Name(id=name):
                 if name in self.names:
-                    return _as_known(self.names[name])
+                    return self._read(name, node)
                 if name in self.globals:
                     return self.constant(name, self.globals[name])
                 raise DraftError(
@@ -75,15 +79,33 @@ class HostExpressions(HostTexts):
             case ast.JoinedStr(values=values):
                 return self.text(values)
             case ast.Call(func=function, args=arguments, keywords=keywords):
+                called = self.evaluate(function)
+                evaluate = self.argument if self.is_inlined(called) else self.evaluate
                 named: dict[str, Any] = {}
                 for keyword in keywords:
-                    value = self.evaluate(keyword.value)
+                    value = evaluate(keyword.value)
                     named.update(value if keyword.arg is None else {keyword.arg: value})
-                return self.called(self.evaluate(function), self.elements(arguments), named, node)
+                return self.called(called, self.elements(arguments, evaluate), named, node)
             case ast.GeneratorExp() | ast.ListComp():
                 return self.comprehension(node)
         problem = f"{type(node).__name__} in a launch function is not translated"
         raise DraftError(self.place(node), problem, statement_remedy(node))
+
+    def _read(self, name: str, node: ast.AST) -> Any:
+        """The value of a variable: a dtype that checks have since determined by its name, a number that is given."""
+        value = self.names[name]
+        if isinstance(value, v.DtypeOf) and value.tensor is not None:
+            return v.DtypeOf(value.tensor.dtypes, value.tensor, value.scalar)
+        if isinstance(value, v.Perhaps):
+            if not value.present:
+                raise DraftError(self.place(node), f"{name} may be None here", f"check it before: if {name} is None:")
+            return v.Number(value.expr, value.type)
+        return value
+
+    def argument(self, node: ast.expr) -> Any:
+        """The value of what may be None: an operand of ``is``, or an argument of a helper."""
+        value = self.names.get(node.id) if isinstance(node, ast.Name) else None
+        return value if isinstance(value, v.Perhaps) else self.evaluate(node)
 
     def constant(self, name: str, value: Any) -> Any:
         """A number defined outside the function keeps its name, unless a variable has that name."""
@@ -103,7 +125,7 @@ class HostExpressions(HostTexts):
         self.taken.add(own)
         return v.named(value, cpp.Name(own))
 
-    def elements(self, nodes: list[ast.expr]) -> Any:
+    def elements(self, nodes: list[ast.expr], evaluate: Callable[[ast.expr], Any] | None = None) -> Any:
         found: list[Any] = []
         for node in nodes:
             if isinstance(node, ast.Starred):
@@ -119,7 +141,7 @@ class HostExpressions(HostTexts):
                         "unpack a tuple or a shape",
                     )
             else:
-                found.append(self.evaluate(node))
+                found.append((evaluate or self.evaluate)(node))
         return tuple(found)
 
     def comprehension(self, node: ast.GeneratorExp | ast.ListComp) -> tuple[Any, ...]:
@@ -365,24 +387,23 @@ class HostExpressions(HostTexts):
             b = b * count
         return tuple(p if known else q for known, p, q in zip(test.of_dtype, a, b, strict=True))
 
-    def assuming(self, facts: tuple[v.Fact, ...]) -> list[tuple[v.Tensor, bool, cpp.Expr]]:
+    def assuming(self, facts: v.Facts) -> list[tuple[v.Tensor | v.Perhaps, bool, cpp.Expr]]:
         before = []
-        for fact in facts:
-            tensor = fact.tensor
-            before.append((tensor, tensor.present, tensor.expr))
-            if fact.given:
-                self.give(tensor)
+        for value, given in ((fact.value, fact.given) for fact in facts if isinstance(fact, v.Given)):
+            before.append((value, value.present, value.expr))
+            if given:
+                self.give(value)
         return before
 
-    def give(self, tensor: v.Tensor) -> None:
-        """From here on, an optional tensor is known to be present."""
-        if tensor.optional and not tensor.present:
-            tensor.present = True
-            tensor.expr = cpp.Name(f"{text_of(tensor.expr)}.value()")
+    def give(self, value: v.Tensor | v.Perhaps) -> None:
+        """From here on, an argument that may be None is known to be given."""
+        if not value.present:
+            value.present = True
+            value.expr = cpp.Name(f"{text_of(value.expr)}.value()", type=value.expr.type)
 
-    def restore(self, before: list[tuple[v.Tensor, bool, cpp.Expr]]) -> None:
-        for tensor, present, expr in reversed(before):
-            tensor.present, tensor.expr = present, expr
+    def restore(self, before: list[tuple[v.Tensor | v.Perhaps, bool, cpp.Expr]]) -> None:
+        for value, present, expr in reversed(before):
+            value.present, value.expr = present, expr
 
     # --------------------------------------------------------------------------------------------- parts
 
@@ -399,15 +420,10 @@ def _has_sizes(*shapes: Any) -> bool:
     return not plain or len({len(each) for each in shapes}) > 1
 
 
-def _as_known(value: Any) -> Any:
-    """A dtype that checks have since determined, by its name."""
-    if isinstance(value, v.DtypeOf) and value.tensor is not None:
-        return v.DtypeOf(value.tensor.dtypes, value.tensor, value.scalar)
-    return value
-
-
 def as_it_is(value: Any) -> Any:
-    """A tensor in its current state: an optional one may be known to be present."""
+    """A value in its current state: an optional one may be known to be present."""
+    if isinstance(value, v.Perhaps) and value.present:
+        return v.Number(value.expr, value.type)
     return dataclasses.replace(value, like=value) if isinstance(value, v.Tensor) and value.optional else value
 
 

@@ -15,10 +15,12 @@ from trifold.draft.from_calls import FromCalls
 from trifold.draft.host_conditions import call, text_of
 from trifold.draft.host_parts import HostParts
 
-#: What checks tell about a tensor.
+#: What checks tell about a tensor, and about a number that may be None.
 _TOLD = ("known", "dimensions", "at_least", "choices", "sizes", "like", "present", "expr")
+_TOLD_OF_NUMBER = ("present", "expr")
 
-Knowledge = dict[v.Tensor, tuple[tuple[Any, ...], tuple[v.Tensor, ...]]]  # of each: those, and tensors of its shape
+Known = v.Tensor | v.Perhaps
+Knowledge = dict[Known, tuple[tuple[Any, ...], tuple[v.Tensor, ...]]]  # of each: those, and tensors of its shape
 
 
 class HostFacts(HostParts):
@@ -39,38 +41,46 @@ class HostFacts(HostParts):
     def message_part(self, part: str | cpp.Expr) -> cpp.Expr:
         raise NotImplementedError
 
-    def knowledge(self, tensors: Iterable[v.Tensor] | None = None, facts: tuple[v.Fact, ...] = ()) -> Knowledge:
-        """What is known here about these tensors, or about all, but not about those that are absent by the ``facts``:
+    def knowledge(self, values: Iterable[Known] | None = None, facts: v.Facts = ()) -> Knowledge:
+        """What is known here about these values, or about all, but not about those that are absent by the ``facts``:
         what a check says of an optional tensor is not contradicted where there is none."""
-        if tensors is None:
-            tensors = _tensors_in((self.names, self.arguments, self.callers))
-        absent = [each.tensor for each in facts if each.given is False]
-        here = [x for x in tensors if x not in absent]
-        return {x: (tuple(getattr(x, name) for name in _TOLD), tuple(x.same_shape)) for x in here}
+        if values is None:
+            values = _values_in((self.names, self.arguments, self.callers))
+        absent = [each.value for each in facts if isinstance(each, v.Given) and not each.given]
+        return {
+            x: (tuple(getattr(x, name) for name in _told(x)), tuple(x.same_shape) if isinstance(x, v.Tensor) else ())
+            for x in values
+            if x not in absent
+        }
 
     def know(self, before: Knowledge, *ways: Knowledge) -> None:
         """Restore what was known before code that may be skipped, and add what is known after each of the ``ways`` by
         which control arrives."""
-        for tensor, (told, same_shape) in before.items():
-            arriving = [way[tensor] for way in ways if tensor in way]
-            for number, (name, old) in enumerate(zip(_TOLD, told, strict=True)):
+        for value, (told, same_shape) in before.items():
+            arriving = [way[value] for way in ways if value in way]
+            for number, (name, old) in enumerate(zip(_told(value), told, strict=True)):
                 found = [new[number] for new, _ in arriving]
                 agreed = bool(found) and all(each is found[0] or each == found[0] for each in found)
-                setattr(tensor, name, found[0] if agreed else old)
-            first, *others = [shapes for _, shapes in arriving] or [same_shape]
-            tensor.same_shape = [each for each in first if all(each in shapes for shapes in others)]
+                setattr(value, name, found[0] if agreed else old)
+            if isinstance(value, v.Tensor):
+                first, *others = [shapes for _, shapes in arriving] or [same_shape]
+                value.same_shape = [each for each in first if all(each in shapes for shapes in others)]
 
-    def learn_in_branch(self, facts: tuple[v.Fact, ...]) -> None:
-        """Of what a condition tells, what is not yet known; that a tensor is present is assumed by expressions too."""
-        for fact in facts:
+    def learn_in_branch(self, facts: v.Facts) -> None:
+        """Of what a condition tells of tensors, what is not yet known."""
+        for fact in [each for each in facts if isinstance(each, v.Fact)]:
             of_dtype = fact.dtypes is not None or fact.by_key is not None or fact.same_dtype is not None
             of_shape = (fact.dimensions, fact.at_least, fact.same_shape) != (None, None, None)
             news = fact.tensor.dtypes is None if of_dtype else of_shape
-            if news and not fact.given:
+            if news:
                 self.learn((fact,))
 
-    def learn(self, facts: tuple[v.Fact, ...]) -> None:
+    def learn(self, facts: v.Facts) -> None:
         for fact in facts:
+            if isinstance(fact, v.Given):
+                if fact.given:
+                    self.give(fact.value)
+                continue
             if fact.dtypes is not None:
                 self.set_dtypes(fact.tensor, fact.dtypes)
             if fact.by_key is not None:
@@ -87,8 +97,6 @@ class HostFacts(HostParts):
             if fact.at_least is not None:
                 for each in (fact.tensor, *fact.tensor.same_shape):
                     each.at_least = max(each.at_least, fact.at_least)
-            if fact.given:
-                self.give(fact.tensor)
 
     def require_dimensions(self, tensor: v.Tensor, count: int) -> None:
         """Check the number of dimensions where a shape is unpacked: Python raises an error for another length."""
@@ -151,16 +159,20 @@ class HostFacts(HostParts):
                 self.require_dimensions(tensor, known.dimensions)
 
 
-def _tensors_in(values: Iterable[Any]) -> list[v.Tensor]:
-    """The tensors in terms of which values are known."""
-    found: list[v.Tensor] = []
+def _told(value: Known) -> tuple[str, ...]:
+    return _TOLD if isinstance(value, v.Tensor) else _TOLD_OF_NUMBER
+
+
+def _values_in(values: Iterable[Any]) -> list[Known]:
+    """The tensors, and the numbers that may be None, in terms of which values are known."""
+    found: list[Known] = []
     waiting, seen = list(values), set[int]()
     while waiting:
         value = waiting.pop()
         if id(value) in seen or isinstance(value, (type, cpp.Expr)):
             continue
         seen.add(id(value))
-        if isinstance(value, v.Tensor):
+        if isinstance(value, Known):
             found.append(value)
         if isinstance(value, (dict, tuple, list)):
             waiting += value.values() if isinstance(value, dict) else value

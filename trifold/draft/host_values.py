@@ -121,7 +121,7 @@ class Number:
     expr: cpp.Expr
     type: tuple[types.Type]
     interval: Interval | None = None
-    facts: tuple[Fact, ...] = ()  # facts about tensors that hold if this is true
+    facts: Facts = ()  # facts that hold if this is true
     of_dtype: tuple[Any, ...] | None = None  # its value for each dtype of the key
     # of a condition: the same, None where it also depends on other things
     certain: tuple[bool | None, ...] | None = None
@@ -136,6 +136,15 @@ class Precision:
 
     wide: cpp.Expr | None
     kinds: tuple[types.Type, ...]  # for each dtype of the key
+
+
+@dataclass(eq=False)
+class Perhaps:
+    """An argument ``int | None``, ``float | None`` or ``bool | None``; ``type`` is INT, FLOAT or BOOL."""
+
+    expr: cpp.Expr
+    type: tuple[types.Type]
+    present: bool = False  # whether it is known to be a number, which ``expr`` then is
 
 
 @dataclass(eq=False)
@@ -202,16 +211,26 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Given:
+    """Whether an argument that may be None is given."""
+
+    value: Tensor | Perhaps
+    given: bool
+
+
+@dataclass(frozen=True)
 class Fact:
     tensor: Tensor
     dtypes: Dtypes | None = None  # the possible dtypes
     by_key: Dtypes | None = None  # the dtype for each dtype of the key
     dimensions: int | None = None
     at_least: int | None = None  # dimensions
-    given: bool | None = None
     sizes: tuple[int, ...] | None = None  # the possible element sizes
     same_dtype: Tensor | None = None  # another tensor that has its dtype
     same_shape: Tensor | None = None  # likewise
+
+
+Facts = tuple[Fact | Given, ...]
 
 
 @dataclass(frozen=True)

@@ -108,9 +108,11 @@ class _Saved:
     tensors: list[str] = field(default_factory=list)
     constants: list[str] = field(default_factory=list)
     sizes: dict[str, str] = field(default_factory=dict)  # constants that are no arguments: their expressions
+    with_none: bool = False  # whether a constant may be None, which alone is taken for a tensor: they are one tuple
 
     def unpacked(self) -> Iterator[str]:
-        for names, attribute in ((self.tensors, "saved_tensors"), (self.constants, "constants")):
+        constants = [_tuple(self.constants)] if self.with_none else self.constants
+        for names, attribute in ((self.tensors, "saved_tensors"), (constants, "constants")):
             if names:
                 yield f"    {f'({names[0]},)' if len(names) == 1 else ', '.join(names)} = ctx.{attribute}"
 
@@ -135,7 +137,9 @@ def _gradient(module: ModuleType, forward: LaunchFunction, backward: LaunchFunct
         if name in upstream:
             continue
         if name in forward.parameters:
-            (saved.tensors if kind.startswith("Tensor") else saved.constants).append(name)
+            is_tensor = kind.startswith("Tensor")
+            (saved.tensors if is_tensor else saved.constants).append(name)
+            saved.with_none |= not is_tensor and kind.endswith("?")
         elif name in forward.result_names:
             saved.tensors.append(name)
             from_results[name] = forward.result_names.index(name)
@@ -165,12 +169,10 @@ def _written_gradient(
     several = len(forward.results) > 1
     functions = []
     if saved.constants:
-        taken = [
-            (f"results[{from_results[name]}]" if several else "results")
-            if name in from_results
-            else saved.sizes.get(name, name)
-            for name in (*saved.tensors, *saved.constants)
-        ]
+        own = "results[{}]" if several else "results"
+        taken = [own.format(from_results[name]) if name in from_results else name for name in saved.tensors]
+        constants = [saved.sizes.get(name, name) for name in saved.constants]
+        taken += [_tuple(constants)] if saved.with_none else constants
         arguments, values = f"{', '.join(forward.parameters)}, results", ", ".join(taken)
         save = f"lambda {arguments}: ({values}{',' if len(taken) == 1 else ''})"
         if len(save) > WIDTH:
@@ -198,6 +200,10 @@ def _written_gradient(
     ]
     without = [name for name, kind in forward.parameters.items() if kind.startswith("Tensor") and name not in wanted]
     return _Gradient(line, (*functions, "\n".join(lines)), tuple(without))
+
+
+def _tuple(names: Sequence[str]) -> str:
+    return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
 
 
 def _order(backward: LaunchFunction, wanted: dict[str, str]) -> Any:
