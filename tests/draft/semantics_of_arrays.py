@@ -82,7 +82,7 @@ def a_parameter_is_another_array(x, y, out):
 @cuda.jit
 def shared_tiles_change_places(x, y, out):
     i = cuda.grid(1)
-    now = cuda.shared.array((2, 32), float64)
+    now = cuda.shared.array((2, 32), "float64")
     then = cuda.shared.array((2, 32), float64)
     now[0, i] = x[i]
     now[1, i] = y[i]
@@ -133,7 +133,7 @@ def an_array_is_kept(x, y, out):
 @cuda.jit
 def counts_from_the_end(x, y, out):
     i = cuda.grid(1)
-    square = cuda.local.array((3, 4), float64)
+    square = cuda.local.array((3, 4), dtype="float64")
     for k in range(12):
         square[k // 4, k % 4] = x[i] + k
     row = square[-1]

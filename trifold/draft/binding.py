@@ -24,7 +24,7 @@ from trifold.draft.host_conditions import call, scalar_of, scalar_type, text_of
 from trifold.draft.infer import Analysis
 from trifold.draft.kernel import file_of
 from trifold.draft.overlap import Overlaps, read_parameters
-from trifold.draft.printer import formatted, print_file
+from trifold.draft.printer import expression, formatted, print_file
 from trifold.draft.ranges import find_ranges
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Interval, Type
@@ -301,7 +301,8 @@ class _Kernels:
             cpp.Run(cpp.CallTo(f"{function}<{kernel}>", (stream, grid, block, shared.expr, *arguments))),
             cpp.Run(call("trifold::check_launch")),
         ]
-        tests = [n.expr for n in launch.grid if n.interval is None or n.interval[0] < 1]
+        may_be_empty = (n.expr for n in launch.grid if n.interval is None or n.interval[0] < 1)
+        tests = list({expression(each): each for each in may_be_empty}.values())
         made_of = {parameter for each in letters if each not in written.given for parameter in names.made_of(each)}
         free = list(zip(launch.over, launch.free, list(names.parameters)[1:], strict=True))
         for (_, dtypes), tensor, parameter in reversed(free):

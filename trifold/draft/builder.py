@@ -326,8 +326,9 @@ class Builder(Loops):
             return t.Call(
                 place, print, [self._printed(each) for each in arguments], {k.arg or "": called for k in keywords}
             )
-        named = {str(k.arg): self._argument(k.value) for k in keywords}
-        return t.Call(place, called.value, [self._argument(each) for each in arguments], named)
+        argument = self._dtype_or_shape if called.value in (cuda.shared.array, cuda.local.array) else self._argument
+        named = {str(k.arg): argument(k.value) for k in keywords}
+        return t.Call(place, called.value, [argument(each) for each in arguments], named)
 
     def _operated(self, function: Any, arguments: list[ast.expr], place: Place) -> t.Expr | None:
         """A call of a function of the module operator."""
@@ -355,6 +356,12 @@ class Builder(Loops):
         built = self._expression(node)
         text = isinstance(built, t.Known) and isinstance(built.value, str)
         return t.Constant(built.place, built.value) if text else built  # type: ignore[attr-defined]
+
+    def _dtype_or_shape(self, node: ast.expr) -> t.Expr:
+        """A dtype may be written as a string: ``"float32"``."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return t.Known(self.source.place(node), node.value)
+        return self._expression(node)
 
     def _argument(self, node: ast.expr) -> t.Expr:
         if isinstance(node, ast.Constant) and node.value is None:

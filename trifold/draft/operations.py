@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cmath
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import cuda, types
+from numba.core.errors import NumbaError
 from numba.core.typing import signature
 from numba.core.typing.npydecl import parse_dtype
 from numba.np import numpy_support
@@ -225,7 +227,10 @@ def dtype_named(expression: t.Expr, instance: int) -> types.Type | None:
                 return value
             if isinstance(value, type) and issubclass(value, np.generic):
                 return numpy_support.from_dtype(np.dtype(value))
-            if value in (float, int, bool):
+            if isinstance(value, str | np.dtype):
+                with contextlib.suppress(TypeError, NumbaError):  # no dtype, or none of Numba's
+                    return numpy_support.from_dtype(np.dtype(value))
+            elif value in (float, int, bool):
                 return {float: types.float64, int: types.int64, bool: types.boolean}[value]
         case t.Attribute(base=base, name="dtype"):
             return None if base.type is None else parse_dtype(types.DType(base.type[instance].dtype))
