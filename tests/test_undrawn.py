@@ -13,6 +13,7 @@ from torch import Tensor
 from tests.drawn_specs import cell_here
 from trifold.spec import Call, Limits, Spec, TensorCase
 from trifold.verification.calls import Search
+from trifold.verification.checks.dependence import MANY
 from trifold.verification.checks.undrawn import right_or_refused
 from trifold.verification.checks.values import compare
 from trifold.verification.outcomes import CheckFailed
@@ -35,7 +36,7 @@ def _require_right(function: Callable[..., Any], call: Call, reference: Callable
     spec = Spec(calls=lambda limits: st.just(call))
     cell = cell_here(function, reference, spec, files="op", search=Search(2), limits=Limits(100), differentiable=False)
     cell.run_case(lambda call: compare(cell, call), call)
-    cell.calls.append(call)
+    cell.calls.extend([call] * MANY)
     right_or_refused(cell, compare)
 
 
@@ -97,3 +98,16 @@ def test_an_op_that_ignores_a_number_which_is_the_same_in_each_call_is_told_to_r
         return only()(x, size, eps, whole)
 
     _require_right(refusing, call, divided)
+
+
+def test_a_number_for_which_the_reference_is_random_is_left_alone() -> None:
+    def dropped(x: Tensor, p: float) -> Tensor:
+        return torch.nn.functional.dropout(x.contiguous(), p)
+
+    def with_random_numbers_of_its_own(x: Tensor, p: float) -> Tensor:
+        if x.dtype != torch.float32:
+            raise RuntimeError("op: x must be float32")
+        own = torch.Generator().manual_seed(int(torch.randint(9, ())) + 17)
+        return x.contiguous() * (torch.rand(x.shape, generator=own) >= p) / (1 - p)
+
+    _require_right(with_random_numbers_of_its_own, Call((CALL.args[0], 0.0)), dropped)

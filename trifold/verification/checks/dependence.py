@@ -17,14 +17,14 @@ from trifold.verification.comparison import Expected
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.tolerance import computable
 
-_MANY = 40  # cases: of as many, drawn values of a parameter are not all its default by chance
+MANY = 40  # cases: of as many, drawn values of a parameter are not all its default by chance
 _SEVERAL = 3  # cases in which other numbers of an argument change the result, of which one must show it
 _SMALL = 2**16  # elements of a call
 
 
 def require_options(cell: Cell) -> None:
     """Of many cases, some have another value of each parameter whose default is a number, a flag or a word."""
-    if len(cell.calls) < _MANY:
+    if len(cell.calls) < MANY:
         return
     for place, parameter in enumerate(cell.parameters):
         default = parameter.default

@@ -22,8 +22,10 @@ from trifold.spec.call import Path
 from trifold.spec.case import AnyCase, Layout
 from trifold.verification.calls import exchanged, has_alias
 from trifold.verification.cell import Cell
+from trifold.verification.checks.dependence import MANY
 from trifold.verification.checks.differentiation import in_dtype
 from trifold.verification.outcomes import CheckFailed
+from trifold.verification.tolerance import same_numbers
 
 _SMALL = 4096  # elements
 _OTHER_LAYOUTS: tuple[Layout, ...] = ("transposed", "sliced", "expanded", "offset")
@@ -188,7 +190,10 @@ def _passed_twice(cell: Cell, calls: Sequence[Call]) -> Iterator[Variation]:
 
 
 def _other_options(cell: Cell, calls: Sequence[Call]) -> Iterator[Variation]:
-    """Calls with another value of an argument that is one number or flag in each call of the spec."""
+    """Calls with another value of an argument that is one number or flag in each of many calls. Not where the reference
+    then draws random numbers, as with another probability of dropout than 0: the op may draw others."""
+    if len(cell.calls) < MANY:
+        return
     given = [_values_of(call) for call in cell.calls]
     for place, first in {place: value for values in reversed(given) for place, value in values.items()}.items():
         if not isinstance(first, bool | int | float) or any(values.get(place, first) != first for values in given):
@@ -198,7 +203,18 @@ def _other_options(cell: Cell, calls: Sequence[Call]) -> Iterator[Variation]:
                 args = [other if place == position else value for position, value in enumerate(call.args)]
                 kwargs = {name: other if place == name else value for name, value in call.kwargs.items()}
                 name = f"{cell.name((place,))} = {other}, where it is {first} in each call of the spec"
-                yield Variation(name, replace(call, args=tuple(args), kwargs=kwargs))
+                changed = replace(call, args=tuple(args), kwargs=kwargs)
+                if not _is_random(cell, changed):
+                    yield Variation(name, changed)
+
+
+def _is_random(cell: Cell, call: Call) -> bool:
+    """Whether the reference has other results for another seed."""
+    try:
+        first, second = (cell.refer(replace(call, seed=call.seed + more)) for more in (0, 1))
+    except CheckFailed:  # the reference refuses the call
+        return False
+    return not all(map(same_numbers, first, second))
 
 
 def _values_of(call: Call) -> dict[int | str, Any]:
