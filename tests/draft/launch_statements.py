@@ -34,6 +34,24 @@ REFUSED_OF_NONE = {
     ),
 }
 
+#: Statements about lists of tensors, ``zs`` and ``us``, that are refused, and the words for it.
+REFUSED_OF_LISTS = {
+    "list_part": ("for z in zs[1:]:", "    y.copy_(z)", "a part of a list of tensors is not translated"),
+    "list_with_numbers": (
+        *("for z, n in zip(zs, range(3)):", "    y.fill_(n)"),
+        "write for x, y in zip(xs, ys), or for k, x in enumerate(xs)",
+    ),
+    "list_compared": ("if zs == [x]:", "    y.fill_(1)", "tensors are not compared here"),
+    "list_unpacked": ("a, b = zs", "y.copy_(a)", "what is unpacked here is not known while drafting"),
+    "list_in_one_name": ("for pair in zip(zs, zs):", "    y.fill_(1)", "write a name for each list"),
+    "list_returned": ("y = zs", "only tensors are returned"),
+    "list_left": (
+        *("for w, u in zip(zs, us):", "    if w.dtype not in (torch.float32, torch.float64) or u.dtype != w.dtype:"),
+        *('        raise RuntimeError("w and u")', "for u in us:", f"    {_LAUNCH.format('u.reshape(-1)', 'y')}"),
+        "launch it in a loop over zs and the other lists",
+    ),
+}
+
 #: Statements that are refused, and the words for it.
 REFUSED_STATEMENTS = {
     "truth": ("if not x:", "    turns = 1", "a tensor, shape or string is no condition"),

@@ -9,6 +9,7 @@ import pytest
 from tests.draft.launch_statements import (
     BOUNDED_NUMBERS,
     OVERLAPS,
+    REFUSED_OF_LISTS,
     REFUSED_OF_NONE,
     REFUSED_STATEMENTS,
     launch_function,
@@ -256,6 +257,10 @@ REFUSED = {
     **{
         op: (launch_function(op, *statements).replace("turns: int", "turns: int | None"), "turns may be None here")
         for op, statements in REFUSED_OF_NONE.items()
+    },
+    **{
+        op: (launch_function(op, *statements).replace("turns: int", "zs: list[Tensor], us: list[Tensor]"), words)
+        for op, (*statements, words) in REFUSED_OF_LISTS.items()
     },
     "of_many": (OF_MANY, "64 combinations of dtypes of a, b"),
     "with_brackets": (WITH_BRACKETS, "write launch(kernel, grid, *arguments, block=threads)"),

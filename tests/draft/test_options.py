@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
-def op(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def op(quick_builds: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The operators of options.py."""
     return drafted_operators(HERE / "options.py", tmp_path_factory.mktemp("workspace"))
 

@@ -72,6 +72,7 @@ class Host(HostLoops):
         self.key: v.Tensor | None = None
         self.expecting = False
         self.key_dtypes: v.Dtypes = ()
+        self.of_lists: dict[str, v.Tensor] = {}
         self.key_sizes: tuple[int, ...] = ()  # where only the size of the key's elements is known
         self.integers: v.Dtypes | None = None  # then, the dtypes as which the key is viewed
         self.dimension_calls: dict[int, v.Tensor] = {}
@@ -142,6 +143,9 @@ class Host(HostLoops):
             elif inner is torch.device and not optional:
                 kind = "trifold::Device"
                 self.names[name] = v.DeviceOf(None, cpp.Name(own))
+            elif inner == list[torch.Tensor] and not optional:
+                kind = "const std::vector<Tensor>&"
+                self.names[name] = v.Tensors(name, cpp.Name(own))
             elif inner == list[int] and not optional:
                 kind = "trifold::Dims"
                 self.names[name] = v.Sizes(cpp.Name(own), argument=True)
@@ -149,11 +153,11 @@ class Host(HostLoops):
                 raise DraftError(
                     self.place(tree),
                     f"{function.__name__}'s parameter {name} has no type that is drafted",
-                    "annotate it as Tensor, int, float, bool or one of them | None, or as str, list[int], torch.dtype "
-                    "or torch.device",
+                    "annotate it as Tensor, int, float, bool or one of them | None, or as str, list[Tensor], "
+                    "list[int], torch.dtype or torch.device",
                 )
             self.parameters.append((kind, own))
-        if not any(isinstance(value, v.Tensor) for value in self.names.values()):
+        if not any(isinstance(value, v.Tensor | v.Tensors) for value in self.names.values()):
             raise DraftError(
                 self.place(tree),
                 f"{function.__name__} takes no tensor, by whose device torch chooses the operator's code",

@@ -153,12 +153,17 @@ class Conditions:
     def negation(self, value: v.Number) -> v.Number:
         raise NotImplementedError
 
+    def length(self, numbers: v.Sizes | v.Tensors) -> v.Number:
+        raise NotImplementedError
+
     def truth(self, value: Any) -> Any:
         """The value as a condition: a Python bool if it is known."""
         if isinstance(value, v.Method):
             raise TypeError(f".{value.name} is no condition, unless it is called")
         if isinstance(value, v.Tensor | v.Shape | v.Sizes | v.Text | v.Listed):
             raise TypeError("a tensor, shape or string is no condition")
+        if isinstance(value, v.Tensors):
+            return infix("!=", self.length(value), v.number(0), v.BOOL)
         if isinstance(value, v.Number) and value.type != v.BOOL:
             zero = v.number(0)
             return infix("!=", value, zero, v.BOOL)
@@ -276,6 +281,8 @@ class Conditions:
             return self._tuples_equal(sign == "!=", a, b, node)
         if isinstance(a, v.Text) or isinstance(b, v.Text):
             return self.texts_equal(sign, a, b, node)
+        if isinstance(a, v.Tensor | v.Tensors) or isinstance(b, v.Tensor | v.Tensors):
+            raise TypeError("tensors are not compared here, only their shapes and dtypes")
         if not isinstance(a, v.Number) and not isinstance(b, v.Number):
             return compare(a, b)
         x, y = v.number(a), v.number(b)

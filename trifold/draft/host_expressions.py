@@ -193,6 +193,7 @@ class HostExpressions(HostTexts):
                     return rounded
         value = self.evaluate(node.operand)
         if isinstance(node.op, ast.Not):
+            value = self.truth(value) if isinstance(value, v.Tensors) else value
             if not isinstance(value, v.Number):
                 return not self.truth(value)
             return self.negation(value)

@@ -111,6 +111,7 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
         host.into = into
         into.append(cpp.If(one_of.test.expr, bodies[0], bodies[1]))
         return
+    _require_key(host, passed, node)
     free, of_key = _free(host, kernel, passed, node)
     if free or of_key:
         passed = _for_each_combination(host, passed, list(free.values()), of_key)
@@ -126,14 +127,40 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
     host.into.append(one)
 
 
+def _require_key(host: Host, passed: list[Any], node: ast.Call) -> None:
+    """The dtype of a list's tensors is known where a loop has them."""
+    of_key = [
+        each
+        for each in host.arguments.values()
+        if isinstance(each, v.Tensors) and each.element is host.key and host.key
+    ]
+    tensors = [tensor for each in passed if (tensor := _tensor(each)) is not None]
+    if any(not each.looped for each in of_key) and any(len({*(each.dtypes or ())}) > 1 for each in tensors):
+        name = of_key[0].expr.text
+        raise DraftError(
+            host.place(node),
+            f"the dtype that decides which kernel this is, is that of a tensor of {name}, in a loop over {name}",
+            f"launch it in a loop over {name} and the other lists: for ... in zip({name}, ...)",
+        )
+
+
 def _check_devices(host: Host, passed: list[Any]) -> None:
     """What a kernel is launched with must be on one device: a GPU's kernel cannot read the host's memory."""
     launched = [tensor for each in passed if (tensor := _tensor(each)) is not None]
     keep = host.into is host.body
-    for pair in host.one_device.unknown(host.arguments, launched, host.key, keep=keep):
-        named = (part for name in pair for part in (host.arguments[name].expr, host.message_part(name)))
+    arguments = host.arguments | host.of_lists
+    for pair in host.one_device.unknown(arguments, launched, host.key, keep=keep):
+        named = (part for name in pair for part in (_expression_of(arguments[name]), host.message_part(name)))
         op = host.message_part(host.function.__name__)
         host.into.append(cpp.Run(call("trifold::check_same_device", op, *named)))
+
+
+def _expression_of(argument: v.Tensor | v.Tensors) -> cpp.Expr:
+    """A tensor; of a list, that of an iteration."""
+    if isinstance(argument, v.Tensors):
+        assert argument.element is not None
+        return argument.element.expr
+    return argument.expr
 
 
 def _as_now(number: v.Number) -> v.Number:
@@ -423,7 +450,7 @@ def _length(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
         return len(value)
     if isinstance(value, v.Tensor):
         return host.size(value, 0)
-    if isinstance(value, v.Sizes):
+    if isinstance(value, v.Sizes | v.Tensors):
         return host.length(value)
     raise DraftError(
         host.place(node), "this length is not known while drafting", "write x.numel(), x.dim() or x.shape[0]"

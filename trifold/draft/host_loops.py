@@ -16,7 +16,7 @@ from trifold.draft.host_branches import assign_at_end
 from trifold.draft.host_calls import Jumped, Returned
 from trifold.draft.host_conditions import infix, opposite
 from trifold.draft.host_jumps import jumps, returns, without_jumps
-from trifold.draft.host_numbers import HostNumbers
+from trifold.draft.host_lists import HostLists
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import assigned_names, read_names
 from trifold.draft.walk import names
@@ -27,7 +27,7 @@ _MOST_UNROLLED = 32
 _MOST_WITH_BOTH = 6
 
 
-class HostLoops(HostNumbers):
+class HostLoops(HostLists):
     """A base class of the executor."""
 
     turns: list[dict[str, Any]]  # for each enclosing loop of the binding, the names that it reassigns
@@ -46,6 +46,11 @@ class HostLoops(HostNumbers):
             if of_helper:
                 self._refuse_return(node)
             self._counted(node, bounds, into)
+            return None
+        if lists := self.lists_in(node.iter):
+            if of_helper:
+                self._refuse_return(node)
+            self._over_lists(node, lists, into)
             return None
         values = self.series(self.evaluate(node.iter), node.iter)
         if not written_out and isinstance(node.target, ast.Name) and all(type(each) is int for each in values):
@@ -153,6 +158,25 @@ class HostLoops(HostNumbers):
         by = cpp.Assign(counter, "+=" if step > 0 else "-=", cpp.Literal(str(abs(step)), abs(step)))
         into.append(cpp.For("int64_t", counter.text, start.expr, test.expr, by, body))
 
+    def _over_lists(self, node: ast.For, lists: Sequence[v.Tensors], into: list[cpp.Stmt]) -> None:
+        size = self.common_length(node.iter, lists, into)
+        changing = self._changing([node], into)
+        before = dict(self.names)
+        counter = cpp.Name(self.fresh("k"), type=v.INT, interval=v.SIZE)
+        body: list[cpp.Stmt] = []
+        self.assign(node.target, self.value_in_loop(node.iter, node.target, counter, body), body)
+        entered = [each for each in lists if not each.looped]
+        for each in entered:
+            each.looped = True
+        # What is checked of each tensor is known in later loops if all iterations reach their ends.
+        whole = into is self.body and not any(jumps(node.body))
+        self._turn(node, changing, before, body, [each.element for each in entered if each.element] if whole else [])
+        for each in entered:
+            each.looped = False
+        test = infix("<", v.Number(counter, v.INT), size, v.BOOL)
+        step = cpp.Assign(counter, "+=", cpp.Literal("1", 1))
+        into.append(cpp.For("int64_t", counter.text, cpp.Literal("0", 0), test.expr, step, body))
+
     def while_loop(self, node: ast.While, into: list[cpp.Stmt]) -> Returned | None:
         if self.depth > 0 and returns(node.body):
             self._refuse_return(node)
@@ -177,15 +201,21 @@ class HostLoops(HostNumbers):
         return Returned(None) if endless and not breaks else None
 
     def _turn(
-        self, node: ast.For | ast.While, changing: dict[str, Any], before: dict[str, Any], body: list[cpp.Stmt]
+        self,
+        node: ast.For | ast.While,
+        changing: dict[str, Any],
+        before: dict[str, Any],
+        body: list[cpp.Stmt],
+        of_each: Sequence[v.Tensor] = (),
     ) -> None:
-        """One iteration, and the names after the loop."""
+        """One iteration, and the names after the loop, which knows what was checked of the tensors ``of_each``
+        iteration."""
         known = self.knowledge()
         self.turns.append(changing)
         if self.statements(node.body, body) is None:
             self._assign_changed(changing, body, node)
         self.turns.pop()
-        self.know(known)
+        self.know(known, *([self.knowledge(of_each)] if of_each else []))
         remedy = "assign it before the loop"
         made = {name: v.Unknown(f"{name} is assigned in a loop only", remedy) for name in assigned_names([node])}
         self.names = {**made, **before, **changing}

@@ -26,6 +26,7 @@ class HostParts(HostExpressions):
     """A base class of the executor."""
 
     key_sizes: tuple[int, ...]
+    of_lists: dict[str, v.Tensor]  # single tensors of arguments that are lists, by a name for each
     integers: v.Dtypes | None
     into: list[cpp.Stmt]
 
@@ -39,15 +40,28 @@ class HostParts(HostExpressions):
         expr = cpp.CallTo(expr.function, expr.arguments, type=v.INT, interval=v.SIZE)
         return v.Number(expr, v.INT, v.SIZE)
 
-    def length(self, numbers: v.Sizes) -> v.Number:
+    def length(self, numbers: v.Sizes | v.Tensors) -> v.Number:
         size = call(f"{text_of(numbers.expr)}.size")
         return v.Number(cpp.Cast("int64_t", size, type=v.INT, interval=v.SIZE), v.INT, v.SIZE)
 
     def element(self, numbers: v.Sizes, place: int) -> v.Number:
         """A number of a list; ``at`` refuses a place that there is not, as Python does."""
         own = text_of(numbers.expr)
-        at = cpp.Literal(str(place), place) if place >= 0 else cpp.Name(f"{own}.size() - {-place}")
-        return v.Number(cpp.CallTo(f"{own}.at", (at,), type=v.INT), v.INT)
+        return v.Number(cpp.CallTo(f"{own}.at", (_place(own, place),), type=v.INT), v.INT)
+
+    def tensor_of(self, tensors: v.Tensors, place: int | v.Number) -> v.Tensor:
+        """A tensor of a list, likewise."""
+        own = tensors.expr.text
+        at = place.expr if isinstance(place, v.Number) else _place(own, place)
+        return self.from_list(tensors, call(f"{own}.at", at), text_of(at))
+
+    def from_list(self, tensors: v.Tensors, expr: cpp.Expr, place: str) -> v.Tensor:
+        """A tensor of a list, of which no loop over the list has checked anything."""
+        name, number = f"{tensors.name}[{place}]", 2
+        while name in self.of_lists:
+            name, number = f"{tensors.name}[{place}] ({number})", number + 1
+        self.of_lists[name] = v.Tensor(expr, strided=True, memory=v.of_argument(name))
+        return self.of_lists[name]
 
     def attribute(self, base: Any, name: str, node: ast.AST) -> Any:
         if isinstance(base, v.Tensor):
@@ -158,6 +172,9 @@ class HostParts(HostExpressions):
             )
         if isinstance(base, v.Tensor):
             return self.part_of(base, index, node)
+        if isinstance(base, v.Tensors) and isinstance(index, ast.Slice):
+            problem = "a part of a list of tensors is not translated"
+            raise DraftError(self.place(node), problem, "write xs[k], in a loop over range(...)")
         if isinstance(index, ast.Slice):
             ends = [None if end is None else self.evaluate(end) for end in (index.lower, index.upper, index.step)]
             return base[slice(*ends)]
@@ -165,6 +182,8 @@ class HostParts(HostExpressions):
             remedy = "write launch(kernel, grid, *arguments, block=threads)"
             raise DraftError(self.place(node), "a kernel is launched with brackets", remedy)
         at = self.evaluate(index)
+        if isinstance(base, v.Tensors) and (isinstance(at, int) or (isinstance(at, v.Number) and at.type == v.INT)):
+            return self.tensor_of(base, at)
         if isinstance(base, v.Listed):
             return self.numbers_of(base.tensor, (at,), node)[0]
         if isinstance(base, v.Sizes) and isinstance(at, int):
@@ -304,3 +323,8 @@ class HostParts(HostExpressions):
 def _plain(value: bool | int | float) -> bool | int | float:
     """The number that a member of an enumeration is."""
     return value if isinstance(value, (bool, float)) else int(value)
+
+
+def _place(name: str, place: int) -> cpp.Expr:
+    """An index of a list in C++; a negative one is from its end."""
+    return cpp.Literal(str(place), place) if place >= 0 else cpp.Name(f"{name}.size() - {-place}")

@@ -205,6 +205,22 @@ class Either:
     otherwise: Any
 
 
+@dataclass(eq=False)
+class Tensors:
+    """An argument that is a list of tensors.
+
+    Attributes:
+        element: each of them in a loop over the list. What a loop has checked of all, later ones know.
+        looped: whether this is within a loop over the list.
+    """
+
+    name: str
+    expr: cpp.Name
+    element: Tensor | None = None
+    looped: bool = False
+    present: bool = True
+
+
 @dataclass(frozen=True)
 class Output:
     tensor: Tensor

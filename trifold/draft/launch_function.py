@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import typing
+from collections import Counter
+from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
@@ -24,6 +26,7 @@ _SIMPLE = {
     torch.dtype: "ScalarType",
     torch.device: "Device",
     list[int]: "int[]",
+    list[torch.Tensor]: "Tensor[]",
 }
 
 
@@ -55,8 +58,8 @@ class LaunchFunction:
             raise DraftError(
                 self.place(self.tree),
                 f"{self.name}'s parameter {name} has no type of a schema",
-                "annotate it as Tensor, int, float, bool, str, list[int], torch.dtype or torch.device, or one of them "
-                "| None",
+                "annotate it as Tensor, int, float, bool, str, list[Tensor], list[int], torch.dtype or torch.device, "
+                "or one of them | None",
             )
         return _SIMPLE[inner] + ("?" if optional else "")
 
@@ -82,14 +85,16 @@ class LaunchFunction:
         return tuple(part.id if isinstance(part, ast.Name) else "" for part in parts)
 
     def _written(self) -> tuple[str, ...]:
-        """Arguments that are passed to output(), directly or as a view: ``output(rows(x))``."""
-        outputs = set()
+        """Arguments that are passed to output(), directly or as a view: ``output(rows(x))``; or of which an element is,
+        in a loop over them."""
+        lists = [name for name, kind in self.parameters.items() if kind == "Tensor[]"]
+        outputs, elements = set(), _elements_of_lists(self.tree, lists)
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Call) and self._global(node.func) is trifold.prototype.output:
                 passed = node.args[0]
                 while (viewed := _viewed(passed)) is not None:
                     passed = viewed
-                outputs |= {passed.id} if isinstance(passed, ast.Name) else set()
+                outputs |= {elements.get(passed.id, passed.id)} if isinstance(passed, ast.Name) else set()
         return tuple(name for name in self.parameters if name in outputs - assigned_names(self.tree.body))
 
     def _global(self, node: ast.expr) -> Any:
@@ -102,6 +107,29 @@ class LaunchFunction:
         arguments = ", ".join(f"{kind} {name}" for kind, name in zip(types, self.parameters, strict=True))
         returned = self.results[0] if len(self.results) == 1 else f"({', '.join(self.results)})"
         return f"{self.name}({arguments}) -> {returned}"
+
+
+def _elements_of_lists(tree: ast.FunctionDef, lists: Sequence[str]) -> dict[str, str]:
+    """For each variable that is always a tensor of one of the ``lists``, its name: p for ``for p in ps``, ``p, q`` for
+    ``in zip(ps, qs)``, ``k, p`` for ``in enumerate(ps)``, and ``p = ps[k]``."""
+    stores = Counter(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    pairs: list[tuple[ast.expr, ast.expr]] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.For(target=target, iter=values):
+                pairs.append((target, values))
+            case ast.Assign(targets=[target], value=ast.Subscript(value=values)):
+                pairs.append((target, values))
+    found: Counter[tuple[str, str]] = Counter()
+    while pairs:
+        match pairs.pop():
+            case ast.Name(id=name), ast.Name(id=of) if of in lists:
+                found[name, of] += 1
+            case ast.Tuple(elts=targets), ast.Call(func=ast.Name(id="zip"), args=parts):
+                pairs += zip(targets, parts, strict=False)
+            case ast.Tuple(elts=[_, target]), ast.Call(func=ast.Name(id="enumerate"), args=[of_all, *_]):
+                pairs.append((target, of_all))
+    return {name: of for (name, of), times in found.items() if times == stores[name]}
 
 
 def _viewed(node: ast.expr) -> ast.expr | None:

@@ -119,6 +119,8 @@ class _Saved:
 
 def _gradient(module: ModuleType, forward: LaunchFunction, backward: LaunchFunction) -> _Gradient | str:
     """The gradient, or the reason why the names do not define it."""
+    if lists := [name for each in (forward, backward) for name, kind in each.parameters.items() if kind == "Tensor[]"]:
+        return f"{lists[0]} is a list of tensors, whose gradients are stated by hand"
     upstream = [name for name in backward.parameters if name == "grad" or name.startswith("grad_")]
     single = len(_returned(module, forward)) == 1
     places: dict[int, str] = {}

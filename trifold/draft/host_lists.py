@@ -1,0 +1,85 @@
+"""Arguments of a launch function that are lists of tensors, and what a loop over them runs over."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from trifold.draft import cpp
+from trifold.draft import host_values as v
+from trifold.draft.host_conditions import call, text_of
+from trifold.draft.host_numbers import HostNumbers
+from trifold.draft.refusal import DraftError
+
+
+class HostLists(HostNumbers):
+    """A base class of the executor."""
+
+    def lists_in(self, node: ast.expr) -> list[v.Tensors]:
+        """The lists of ``xs``, ``zip(xs, ys)`` or ``enumerate(xs)``, which may contain one another; empty if this is
+        something else."""
+        match node:
+            case ast.Name(id=name):
+                value = self.names.get(name)
+                return [value] if isinstance(value, v.Tensors) else []
+            case ast.Call(func=ast.Name() as function, args=arguments):
+                parts = [self.lists_in(each) for each in arguments]
+                called = self.evaluate(function) if any(parts) else None
+                if called not in (zip, enumerate):
+                    return []
+                plain = not node.keywords or (called is zip and [each.arg for each in node.keywords] == ["strict"])
+                if not plain or not all(parts) or (called is enumerate and len(parts) > 1):
+                    raise DraftError(
+                        self.place(node),
+                        "this loop over lists of tensors is not translated",
+                        "write for x, y in zip(xs, ys), or for k, x in enumerate(xs)",
+                    )
+                return [each for part in parts for each in part]
+        return []
+
+    def common_length(self, node: ast.expr, lists: Sequence[v.Tensors], into: list[cpp.Stmt]) -> v.Number:
+        """The number of iterations of a loop over the lists: the least of their lengths, which ``strict=True`` requires
+        to be one."""
+        first, *others = [self.length(each) for each in lists]
+        strict = any(isinstance(each, ast.keyword) and self.evaluate(each.value) is True for each in ast.walk(node))
+        for each in lists[1:] if strict else ():
+            one, other = (call(f"{of.expr.text}.size") for of in (lists[0], each))
+            words = f"{self.function.__name__}: {lists[0].name} and {each.name} must have the same length"
+            same = cpp.Infix("==", one, other, type=v.BOOL)
+            into.append(cpp.Run(call("trifold::check", same, self.message_part(words))))
+        if strict or not others:
+            return first
+        lengths: tuple[cpp.Expr, ...] = (first.expr, *(each.expr for each in others))
+        if len(lengths) > 2:
+            lengths = (cpp.Braces(lengths),)
+        least = v.Number(cpp.CallTo("std::min<int64_t>", lengths, type=v.INT, interval=v.SIZE), v.INT, v.SIZE)
+        return self.named(least, "count", into)  # type: ignore[no-any-return]
+
+    def value_in_loop(self, node: ast.expr, target: ast.expr, counter: cpp.Name, into: list[cpp.Stmt]) -> Any:
+        """What an iteration of a loop over :meth:`lists_in` assigns to its target."""
+        if isinstance(node, ast.Name):
+            return self._element(self.names[node.id], target, counter, into)
+        assert isinstance(node, ast.Call)
+        targets = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+        if self.evaluate(node.func) is enumerate:
+            values = [v.Number(counter, v.INT, v.SIZE)] if len(targets) == 2 else []
+            targets = targets[1:]
+        else:
+            values = []
+        if len(targets) != len(node.args):
+            raise DraftError(self.place(target), "this loop variable is not translated", "write a name for each list")
+        parts = zip(node.args, targets, strict=True)
+        return (*values, *(self.value_in_loop(of, each, counter, into) for of, each in parts))
+
+    def _element(self, tensors: v.Tensors, target: ast.expr, counter: cpp.Name, into: list[cpp.Stmt]) -> v.Tensor:
+        """The list's tensor of this iteration, as a variable; in a loop within one over the same list, another one."""
+        wanted = target.id if isinstance(target, ast.Name) else "x"
+        element = None if tensors.looped else tensors.element
+        own = cpp.Name(self.fresh(wanted)) if element is None else element.expr
+        if tensors.looped:
+            element = self.from_list(tensors, own, counter.text)
+        elif element is None:
+            element = tensors.element = v.Tensor(own, strided=True, memory=v.of_argument(tensors.name))
+        into.append(cpp.Declare("const Tensor&", [text_of(own)], cpp.Index(tensors.expr, (counter,))))
+        return element
