@@ -34,6 +34,13 @@ REFUSED_OF_NONE = {
     ),
 }
 
+#: The tensors of one list may lie on several devices.
+OF_ONE_LIST = (
+    *("a = zs[0]", "if a.dtype != torch.float32:", '    raise RuntimeError("a")'),
+    *("for w in zs:", "    if w.dtype != torch.float32:", '        raise RuntimeError("w")'),
+    "    launch(copy_kernel, 1, w.reshape(-1), output(a.view(-1)), 1)",
+)
+
 #: Statements about lists of tensors, ``zs`` and ``us``, that are refused, and the words for it.
 REFUSED_OF_LISTS = {
     "list_part": ("for z in zs[1:]:", "    y.copy_(z)", "a part of a list of tensors is not translated"),

@@ -8,6 +8,7 @@ import pytest
 
 from tests.draft.launch_statements import (
     BOUNDED_NUMBERS,
+    OF_ONE_LIST,
     OVERLAPS,
     REFUSED_OF_LISTS,
     REFUSED_OF_NONE,
@@ -247,6 +248,11 @@ DRAFTED |= {
     for op, (statements, change, first) in OVERLAPS.items()
 }
 DRAFTED |= {op: (launch_function(op, *statements), "", lines) for op, (statements, lines) in BOUNDED_NUMBERS.items()}
+DRAFTED["of_one_list"] = (
+    launch_function("of_one_list", *OF_ONE_LIST).replace("turns: int", "zs: list[Tensor]"),
+    "",
+    ['trifold::check_same_device("of_one_list", w, "zs", a, "zs[0]");'],
+)
 
 #: Likewise, and the words in which they are refused.
 REFUSED = {

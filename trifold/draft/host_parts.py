@@ -15,6 +15,7 @@ from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.host_conditions import call, is_table, text_of
 from trifold.draft.host_expressions import HostExpressions
+from trifold.draft.printer import expression
 from trifold.draft.refusal import DraftError
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -52,8 +53,9 @@ class HostParts(HostExpressions):
     def tensor_of(self, tensors: v.Tensors, place: int | v.Number) -> v.Tensor:
         """A tensor of a list, likewise."""
         own = tensors.expr.text
-        at = place.expr if isinstance(place, v.Number) else _place(own, place)
-        return self.from_list(tensors, call(f"{own}.at", at), text_of(at))
+        if isinstance(place, v.Number):
+            return self.from_list(tensors, call(f"{own}.at", place.expr), expression(place.expr))
+        return self.from_list(tensors, call(f"{own}.at", _place(own, place)), str(place))
 
     def from_list(self, tensors: v.Tensors, expr: cpp.Expr, place: str) -> v.Tensor:
         """A tensor of a list, of which no loop over the list has checked anything."""
