@@ -52,8 +52,17 @@ REFUSED_OF_LISTS = {
     "list_unpacked": ("a, b = zs", "y.copy_(a)", "what is unpacked here is not known while drafting"),
     "list_in_one_name": ("for pair in zip(zs, zs):", "    y.fill_(1)", "write a name for each list"),
     "list_returned": ("y = zs", "only tensors are returned"),
+    # Tensors of us that have no partner in zs are not checked.
+    "list_longer": (
+        *("for w, u in zip(zs, us):", "    if w.dtype != torch.float32 or u.dtype != w.dtype:"),
+        *('        raise RuntimeError("w and u")', "for u in us:", f"    {_LAUNCH.format('u.reshape(-1)', 'y')}"),
+        "is not known",
+    ),
     "list_left": (
-        *("for w, u in zip(zs, us):", "    if w.dtype not in (torch.float32, torch.float64) or u.dtype != w.dtype:"),
+        *(
+            "for w, u in zip(zs, us, strict=True):",
+            "    if w.dtype not in (torch.float32, torch.float64) or u.dtype != w.dtype:",
+        ),
         *('        raise RuntimeError("w and u")', "for u in us:", f"    {_LAUNCH.format('u.reshape(-1)', 'y')}"),
         "launch it in a loop over zs and the other lists",
     ),

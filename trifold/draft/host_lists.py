@@ -38,11 +38,15 @@ class HostLists(HostNumbers):
                 return [each for part in parts for each in part]
         return []
 
+    def is_strict(self, node: ast.expr) -> bool:
+        """Whether the lists must have one length."""
+        return any(isinstance(each, ast.keyword) and self.evaluate(each.value) is True for each in ast.walk(node))
+
     def common_length(self, node: ast.expr, lists: Sequence[v.Tensors], into: list[cpp.Stmt]) -> v.Number:
         """The number of iterations of a loop over the lists: the least of their lengths, which ``strict=True`` requires
         to be one."""
         first, *others = [self.length(each) for each in lists]
-        strict = any(isinstance(each, ast.keyword) and self.evaluate(each.value) is True for each in ast.walk(node))
+        strict = self.is_strict(node)
         for each in lists[1:] if strict else ():
             one, other = (call(f"{of.expr.text}.size") for of in (lists[0], each))
             words = f"{self.function.__name__}: {lists[0].name} and {each.name} must have the same length"
@@ -56,10 +60,12 @@ class HostLists(HostNumbers):
         least = v.Number(cpp.CallTo("std::min<int64_t>", lengths, type=v.INT, interval=v.SIZE), v.INT, v.SIZE)
         return self.named(least, "count", into)  # type: ignore[no-any-return]
 
-    def value_in_loop(self, node: ast.expr, target: ast.expr, counter: cpp.Name, into: list[cpp.Stmt]) -> Any:
-        """What an iteration of a loop over :meth:`lists_in` assigns to its target."""
+    def value_in_loop(
+        self, node: ast.expr, target: ast.expr, counter: cpp.Name, names: frozenset[str], into: list[cpp.Stmt]
+    ) -> Any:
+        """What an iteration of a loop over :meth:`lists_in`, of these ``names``, assigns to its target."""
         if isinstance(node, ast.Name):
-            return self._element(self.names[node.id], target, counter, into)
+            return self._element(self.names[node.id], target, counter, names, into)
         assert isinstance(node, ast.Call)
         targets = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
         if self.evaluate(node.func) is enumerate:
@@ -70,14 +76,23 @@ class HostLists(HostNumbers):
         if len(targets) != len(node.args):
             raise DraftError(self.place(target), "this loop variable is not translated", "write a name for each list")
         parts = zip(node.args, targets, strict=True)
-        return (*values, *(self.value_in_loop(of, each, counter, into) for of, each in parts))
+        return (*values, *(self.value_in_loop(of, each, counter, names, into) for of, each in parts))
 
-    def _element(self, tensors: v.Tensors, target: ast.expr, counter: cpp.Name, into: list[cpp.Stmt]) -> v.Tensor:
-        """The list's tensor of this iteration, as a variable; in a loop within one over the same list, another one."""
+    def _element(
+        self,
+        tensors: v.Tensors,
+        target: ast.expr,
+        counter: cpp.Name,
+        names: frozenset[str],
+        into: list[cpp.Stmt],
+    ) -> v.Tensor:
+        """The list's tensor of this iteration, as a variable: another one in a loop within one over the same list, and
+        in a loop over tensors that no loop checked."""
         wanted = target.id if isinstance(target, ast.Name) else "x"
-        element = None if tensors.looped else tensors.element
+        other = tensors.looped or not tensors.checked_with <= names
+        element = None if other else tensors.element
         own = cpp.Name(self.fresh(wanted)) if element is None else element.expr
-        if tensors.looped:
+        if other:
             element = self.from_list(tensors, own, counter.text)
         elif element is None:
             element = tensors.element = v.Tensor(own, strided=True, memory=v.of_argument(tensors.name))

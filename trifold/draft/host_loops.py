@@ -164,8 +164,9 @@ class HostLoops(HostLists):
         before = dict(self.names)
         counter = cpp.Name(self.fresh("k"), type=v.INT, interval=v.SIZE)
         body: list[cpp.Stmt] = []
-        self.assign(node.target, self.value_in_loop(node.iter, node.target, counter, body), body)
-        entered = [each for each in lists if not each.looped]
+        names = frozenset(each.name for each in lists)
+        self.assign(node.target, self.value_in_loop(node.iter, node.target, counter, names, body), body)
+        entered = [each for each in lists if not each.looped and each.checked_with <= names]
         for each in entered:
             each.looped = True
         # What is checked of each tensor is known in later loops if all iterations reach their ends.
@@ -173,6 +174,8 @@ class HostLoops(HostLists):
         self._turn(node, changing, before, body, [each.element for each in entered if each.element] if whole else [])
         for each in entered:
             each.looped = False
+            if whole and len(lists) > 1 and not self.is_strict(node.iter):
+                each.checked_with |= names
         test = infix("<", v.Number(counter, v.INT), size, v.BOOL)
         step = cpp.Assign(counter, "+=", cpp.Literal("1", 1))
         into.append(cpp.For("int64_t", counter.text, cpp.Literal("0", 0), test.expr, step, body))

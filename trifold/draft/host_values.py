@@ -211,12 +211,14 @@ class Tensors:
 
     Attributes:
         element: each of them in a loop over the list. What a loop has checked of all, later ones know.
+        checked_with: the lists of the loops that checked only as many tensors as the shortest of these has.
         looped: whether this is within a loop over the list.
     """
 
     name: str
     expr: cpp.Name
     element: Tensor | None = None
+    checked_with: frozenset[str] = frozenset()
     looped: bool = False
     present: bool = True
 
