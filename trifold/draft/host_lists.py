@@ -51,7 +51,9 @@ class HostLists(HostNumbers):
             one, other = (call(f"{of.expr.text}.size") for of in (lists[0], each))
             words = f"{self.function.__name__}: {lists[0].name} and {each.name} must have the same length"
             same = cpp.Infix("==", one, other, type=v.BOOL)
-            into.append(cpp.Run(call("trifold::check", same, self.message_part(words))))
+            check = cpp.Run(call("trifold::check", same, self.message_part(words)))
+            if check not in self.body:
+                into.append(check)
         if strict or not others:
             return first
         lengths: tuple[cpp.Expr, ...] = (first.expr, *(each.expr for each in others))
