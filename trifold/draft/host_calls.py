@@ -67,7 +67,7 @@ class HostCalls(HostFacts):
             return _with_dtype_of(handler(self, arguments, keywords, node), arguments)
         if isinstance(function, v.Local):
             return self.inlined(function.tree, self.frames[-1], function.names, {}, arguments, keywords, node)
-        if isinstance(function, FunctionType) and not _is_of_a_library(function):
+        if self.is_inlined(function):
             tree = self._tree(function)
             frame = self.frames.pop()
             defaults = _defaults(function)

@@ -91,10 +91,10 @@ class HostLists(HostNumbers):
         """The list's tensor of this iteration, as a variable: another one in a loop within one over the same list, and
         in a loop over tensors that no loop checked."""
         wanted = target.id if isinstance(target, ast.Name) else "x"
-        other = tensors.looped or not tensors.checked_with <= names
-        element = None if other else tensors.element
+        known = tensors.is_known_in(names)
+        element = tensors.element if known else None
         own = cpp.Name(self.fresh(wanted)) if element is None else element.expr
-        if other:
+        if not known:
             element = self.from_list(tensors, own, counter.text)
         elif element is None:
             element = tensors.element = v.Tensor(own, strided=True, memory=v.of_argument(tensors.name))

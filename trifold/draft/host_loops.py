@@ -166,7 +166,7 @@ class HostLoops(HostLists):
         body: list[cpp.Stmt] = []
         names = frozenset(each.name for each in lists)
         self.assign(node.target, self.value_in_loop(node.iter, node.target, counter, names, body), body)
-        entered = [each for each in lists if not each.looped and each.checked_with <= names]
+        entered = [each for each in lists if each.is_known_in(names)]
         for each in entered:
             each.looped = True
         # What is checked of each tensor is known in later loops if all iterations reach their ends.

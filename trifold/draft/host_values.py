@@ -222,6 +222,10 @@ class Tensors:
     looped: bool = False
     present: bool = True
 
+    def is_known_in(self, names: frozenset[str]) -> bool:
+        """Whether ``element`` is that of a new loop over lists of these names: else it is one that nothing checked."""
+        return not self.looped and self.checked_with <= names
+
 
 @dataclass(frozen=True)
 class Output:
