@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from trifold.port import Operators, row_output, wire
+from trifold.port import Operators, may_need_gradient, row_output, wire
 from trifold.port.reuse import is_last_use, saves_without_hooks
 
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
@@ -41,10 +41,6 @@ def _fake(logits, target, ignore_index, label_smoothing, reduction, with_gradien
 
 
 def _save(logits, target, ignore_index, label_smoothing, reduction, with_gradient, results):  # type: ignore[no-untyped-def]
-    if not with_gradient:
-        raise RuntimeError(
-            "cross_entropy: logits require a gradient, but with_gradient is False; pass True, or logits.detach()"
-        )
     _, residual, count = results
     return residual, target, count, ignore_index, label_smoothing, saves_without_hooks()
 
@@ -52,6 +48,10 @@ def _save(logits, target, ignore_index, label_smoothing, reduction, with_gradien
 def _backward(ctx, grad_loss, grad_residual, _):  # type: ignore[no-untyped-def]
     residual, target, count = ctx.saved_tensors
     ignore_index, label_smoothing, alone = ctx.constants
+    if residual.numel() == 0 < target.numel():
+        raise RuntimeError(
+            "cross_entropy: logits require a gradient, but with_gradient is False; pass True, or logits.detach()"
+        )
     grad = None
     if grad_loss is not None and grad_residual is None and alone and is_last_use(residual, grad_loss):
         op.cross_entropy_backward_(grad_loss, residual, target, count, ignore_index)
@@ -145,7 +145,7 @@ def cross_entropy(
         raise ValueError(f"cross_entropy: reduction must be 'none', 'mean' or 'sum', not {reduction!r}")
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing must be from 0 to 1, but is {label_smoothing}")
-    with_gradient = torch.is_grad_enabled() and getattr(logits, "requires_grad", False)
+    with_gradient = torch.is_grad_enabled() and may_need_gradient(logits)
     loss: Tensor = op.cross_entropy(
         logits, target, ignore_index, label_smoothing, _REDUCTIONS[reduction], with_gradient
     )[0]

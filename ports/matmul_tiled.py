@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from trifold.port import Operators, wire
+from trifold.port import Operators, may_need_gradient, wire
 
 
 def register(op: Operators) -> None:
@@ -13,7 +13,7 @@ def register(op: Operators) -> None:
     op.autograd(
         "matmul_tiled",
         # Each gradient needs only the other factor.
-        save=lambda a, b, out: (a if b.requires_grad else None, b if a.requires_grad else None),
+        save=lambda a, b, out: (a if may_need_gradient(b) else None, b if may_need_gradient(a) else None),
         backward=_backward,
     )
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from trifold.port import Operators, elementwise_output, wire
+from trifold.port import Operators, elementwise_output, may_need_gradient, wire
 
 
 def register(op: Operators) -> None:
@@ -14,7 +14,7 @@ def register(op: Operators) -> None:
     op.autograd(
         "mul",
         # Each gradient needs only the other factor.
-        save=lambda x, y, out: (x if y.requires_grad else None, y if x.requires_grad else None),
+        save=lambda x, y, out: (x if may_need_gradient(y) else None, y if may_need_gradient(x) else None),
         backward=_backward,
     )
     op.autograd("mul_backward", save=["grad", "x", "y"], backward=_backward_of_backward)

@@ -5,6 +5,10 @@ from __future__ import annotations
 
 from tests.wrong.entry import Wrong, edits
 
+_SAVE_OF_MUL = "save=lambda x, y, out: (x if may_need_gradient(y) else None, y if may_need_gradient(x) else None)"
+
+_SAVE_BY_FLAG = _SAVE_OF_MUL.replace("may_need_gradient(", "Tensor.requires_grad.__get__(")
+
 SURROUNDINGS = (
     Wrong(
         name="copies of tables that have gaps are kept by address",
@@ -254,11 +258,20 @@ SURROUNDINGS = (
                 "    return x if y.requires_grad else None, y if x.requires_grad else None\n\n\n"
                 "def _backward(ctx",
             ),
-            ("save=lambda x, y, out: (x if y.requires_grad else None, y if x.requires_grad else None)", "save=_save"),
+            (_SAVE_OF_MUL, "save=_save"),
         ),
         row="repeatable",
         implementation="prototype",
         message="after a call with gradients, without a backward pass, the op still holds 2",
+    ),
+    Wrong(
+        name="within vmap a gradient is missing",
+        why="what is kept depends on requires_grad, which within vmap is False for what is taken from a batch",
+        op="mul",
+        edits=edits("port", (_SAVE_OF_MUL, _SAVE_BY_FLAG)),
+        row="repeatable",
+        implementation="prototype",
+        message="under torch.vmap a gradient is missing",
     ),
     Wrong(
         name="a variable of the environment is set when the op is loaded",

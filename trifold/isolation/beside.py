@@ -240,6 +240,48 @@ def run_interleaved(op: Implementation, args: Arguments, kwargs: dict[str, Any],
     return _answer_of(runs)
 
 
+def run_mapped(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Answer:
+    """Results and gradients of two calls under ``torch.vmap``, each followed by those of a loop: with a batch of each
+    tensor, then of one tensor that requires a gradient, beside the first call's others. Those under vmap are left out
+    where it raises an error, which the answer has.
+
+    Args:
+        args: for each of the two calls, its positional and its keyword arguments.
+    """
+    calls = [list(tensors_in(each)) for each in args]
+    differentiable = [i for i, tensor in enumerate(calls[0]) if tensor.requires_grad]
+    alone = [{i} for i in differentiable] if len(calls[0]) > 1 else []
+
+    def function(*tensors: Tensor) -> tuple[Tensor, ...]:
+        remaining = iter(tensors)
+        given = mapped(args[0], lambda _: next(remaining))
+        return tuple(tensors_in(_results(op.function(*given[0], **given[1]))))
+
+    def run(batch: set[int], call: Callable[..., Sequence[Tensor]]) -> tuple[list[Tensor], Sequence[Tensor | None]]:
+        both = [torch.stack(pair) if i in batch else pair[0] for i, pair in enumerate(zip(*calls, strict=True))]
+        leaves = [one.detach().requires_grad_(i in differentiable) for i, one in enumerate(both)]
+        results = call(*leaves)
+        outputs = [result for result in results if result.requires_grad]
+        grads = _gradients(outputs, _inputs(leaves), [numbered(output) for output in outputs])
+        return [result.detach() for result in results], grads
+
+    def in_a_loop(batch: set[int], *leaves: Tensor) -> list[Tensor]:
+        each = (function(*(leaf[n] if i in batch else leaf for i, leaf in enumerate(leaves))) for n in range(2))
+        return [torch.stack(pair) for pair in zip(*each, strict=True)]
+
+    runs, errors = [], []
+    for batch in (set(range(len(calls[0]))), *alone):
+        in_dims = tuple(0 if i in batch else None for i in range(len(calls[0])))
+        try:
+            runs.append(run(batch, torch.vmap(function, in_dims)))
+        except Exception as error:
+            errors.append(f"{type(error).__name__}: {error}")
+        else:
+            runs.append(run(batch, functools.partial(in_a_loop, batch)))
+    answer, tensors = _answer_of(runs) if runs else ({"given": []}, ())
+    return answer | {"errors": errors}, tensors
+
+
 def _answer_of(runs: Sequence[tuple[list[Tensor], Sequence[Tensor | None]]]) -> Answer:
     """The results and gradients of runs of one call."""
     values = [[*results, *grads] for results, grads in runs]

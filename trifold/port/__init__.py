@@ -3,6 +3,7 @@
 from .layout import elementwise_output, row_output
 from .random import philox_state
 from .schema import Schema
+from .transforms import may_need_gradient
 from .wiring import Library, Operators, wire
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "Operators",
     "Schema",
     "elementwise_output",
+    "may_need_gradient",
     "philox_state",
     "row_output",
     "wire",

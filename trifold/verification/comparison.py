@@ -19,6 +19,7 @@ from trifold.verification.outcomes import CheckFailed
 from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
 from trifold.verification.tolerance import (
+    computable,
     exact_mismatch,
     form_mismatch,
     is_approximate,
@@ -59,6 +60,15 @@ class Expected:
         if call.elements <= _KEPT_ELEMENTS:
             cell.known[key] = made
         return made
+
+    def finite(self, number: int) -> Tensor:
+        """Where the exact result and the reference's own are finite."""
+        return torch.isfinite(computable(self.exact[number])) & torch.isfinite(computable(self.native[number]))
+
+    def where_finite(self, number: int, other: Tensor) -> Tensor:
+        """The reference's result with the numbers of ``other`` at its finite elements."""
+        native = self.native[number]
+        return torch.where(self.finite(number), computable(other), computable(native)).to(native.dtype)
 
     def wrong(self, number: int, result: Tensor, *, signs: bool = False) -> str | None:
         """What is wrong with the values of a result; None if they are right.

@@ -32,6 +32,7 @@ from trifold.verification.checks.differentiation import (
 )
 from trifold.verification.checks.dtypes import taken
 from trifold.verification.checks.instances import launching_calls
+from trifold.verification.checks.mapping import same_when_mapped
 from trifold.verification.checks.surroundings import (
     follows_parameters,
     keeps_no_argument,
@@ -53,6 +54,7 @@ _MODES_OF = 2  # one call of so many is also made in each mode of autograd
 _DRAWN = 100  # draws, at most, to find a call with small whole numbers
 _FEW = 40  # elements, at most, in a call that is repeated with other numbers of the same sum
 _STEPS = 4000  # seeds to try for these
+_MAPPED = 3  # calls that are made under torch.vmap
 _HELD = 24  # results that are kept while later calls run
 
 
@@ -214,6 +216,8 @@ def repeatable(cell: Cell) -> None:
             _moves_on(cell, call)
     for name, call in further if cell.device == "cuda" and cell.differentiable else ():
         cell.run_case(lambda call: _same_gradients(cell, call), call, name)
+    for call in small[:_MAPPED]:
+        cell.run_case(lambda call: same_when_mapped(cell, call, next(others(call))), call, "under torch.vmap")
     for call in small[-1:]:
         cell.run_case(lambda call: _keeps_results(cell, call), call, f"{_HELD} results of one shape")
         if cell.differentiable:

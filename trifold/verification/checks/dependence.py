@@ -70,15 +70,10 @@ def require_arguments(cell: Cell) -> None:
 def _shows(cell: Cell, call: Call, path: Path) -> bool:
     """Whether some result is wrong if the tensor consists of zeros; also if the reference does not take zeros."""
     expected = Expected.of(cell, call)
-    results = _with(cell, call, path, torch.zeros_like(tensor_at(call.arguments(cell.device), path)))
+    results = refer_with(cell, call, path, torch.zeros_like(tensor_at(call.arguments(cell.device), path)))
     if results is None or [x.shape for x in results] != [x.shape for x in expected.native]:
         return True
-    for number, (result, native, exact) in enumerate(zip(results, expected.native, expected.exact, strict=True)):
-        own = computable(native)
-        finite = torch.isfinite(own) & torch.isfinite(computable(exact))
-        if expected.wrong(number, torch.where(finite, computable(result), own).to(native.dtype)):
-            return True
-    return False
+    return any(expected.wrong(number, expected.where_finite(number, result)) for number, result in enumerate(results))
 
 
 def _matters(cell: Cell, call: Call, path: Path, case: AnyCase) -> bool:
@@ -86,7 +81,7 @@ def _matters(cell: Cell, call: Call, path: Path, case: AnyCase) -> bool:
     other = replace(case, seed=case.seed + 1)
     if isinstance(other, TensorCase) and other.fill == "zero":
         other = replace(other, fill="positive")
-    results = _with(cell, call, path, other.make(cell.device), exact=True)
+    results = refer_with(cell, call, path, other.make(cell.device), exact=True)
     usual = cell.refer(call, exact=True)
     if results is None or [x.shape for x in results] != [x.shape for x in usual]:
         return results is not None
@@ -94,8 +89,8 @@ def _matters(cell: Cell, call: Call, path: Path, case: AnyCase) -> bool:
     return not all(torch.allclose(a, b, rtol=1e-9, atol=0, equal_nan=True) for a, b in pairs)
 
 
-def _with(cell: Cell, call: Call, path: Path, tensor: Tensor, *, exact: bool = False) -> tuple[Tensor, ...] | None:
-    """The reference's results with another tensor at a place; None if it raises."""
+def refer_with(cell: Cell, call: Call, path: Path, tensor: Tensor, *, exact: bool = False) -> tuple[Tensor, ...] | None:
+    """The reference's results for a call with another tensor at a place; None if it raises."""
     made = call.arguments(cell.device)
     put_at(made, path, tensor)
     try:

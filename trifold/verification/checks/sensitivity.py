@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from trifold.spec import Call
-from trifold.spec.call import put_at, tensor_at
+from trifold.spec.call import tensor_at
 from trifold.verification.cell import Cell
-from trifold.verification.checks.dependence import require_arguments, require_options
+from trifold.verification.checks.dependence import refer_with, require_arguments, require_options
 from trifold.verification.comparison import Expected
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.tolerance import computable
@@ -48,18 +48,17 @@ def sensitivity(cell: Cell) -> str:
             break  # smaller calls reject them all
         cell.cases += 1
         expected = Expected.of(cell, call)
-        for number, (exact, native) in enumerate(zip(expected.exact, expected.native, strict=True)):
-            want, own = computable(exact), computable(native)
+        for number, native in enumerate(expected.native):
+            own, finite = computable(native), expected.finite(number)
             place = "" if len(expected.native) == 1 else f" ({cell.name_of_result(call, number, expected.native)})"
-            finite = torch.isfinite(want) & torch.isfinite(own)
             if not bool(finite.any()):
                 continue
-            none = torch.where(finite, 0, own).to(native.dtype)
+            none = expected.where_finite(number, torch.zeros_like(own))
             zeros.offer(own[finite], functools.partial(_rejects, expected, number, none))
             for name, impostor in _impostors(cell, call, native, number, stale, place, rejected):
                 if name.startswith(_CHEAP):
                     applied.add(name + place)
-                other = torch.where(finite, impostor, own).to(native.dtype)
+                other = expected.where_finite(number, impostor)
                 if name + place in rejected or torch.equal(computable(other)[finite], own[finite]):
                     continue
                 applied.add(name + place)
@@ -210,14 +209,12 @@ def _of_transposed(cell: Cell, call: Call, own: Tensor, number: int) -> Iterator
     for path, case in call.cases():
         if len(case.shape) < 2 or 0 in case.shape:
             continue
-        turned = call.arguments(cell.device)
-        value = tensor_at(turned, path)
-        put_at(turned, path, value.transpose(-1, -2).reshape(value.shape))
-        try:
-            made = computable(cell.refer(call, turned)[number])
-            exact = computable(cell.refer(call, turned, exact=True)[number])
-        except CheckFailed:  # the reference does not accept such an argument
+        value = tensor_at(call.arguments(cell.device), path)
+        turned = value.transpose(-1, -2).reshape(value.shape)
+        results, wide = (refer_with(cell, call, path, turned, exact=exact) for exact in (False, True))
+        if results is None or wide is None:
             return
+        made, exact = computable(results[number]), computable(wide[number])
         # Skipped for a sum of all elements, which has no order except in its rounding.
         same = made.shape != own.shape or torch.allclose(
             exact, computable(cell.refer(call, exact=True)[number]), rtol=1e-9, atol=0, equal_nan=True
