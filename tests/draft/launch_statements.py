@@ -70,6 +70,15 @@ REFUSED_OF_LISTS = {
 
 #: Statements that are refused, and the words for it.
 REFUSED_STATEMENTS = {
+    # No argument is ignored.
+    "threads": (_FRESH.replace(", 1)", ", 1, threads=32)"), "launch has no argument threads"),
+    "pinned": ("y = x.new_empty(3, pin_memory=True)", "the argument pin_memory of new_empty is not translated"),
+    "elsewhere": ("y = x.new_empty(3, device=z.device)", "write torch.empty(sizes, dtype=..., device=...)"),
+    "named_shape": ("y = y.reshape(shape=(3,))", "the argument shape of reshape is not translated"),
+    "helper_lacks": ("def fill(a, b):", "    a.fill_(b)", "fill(y)", "fill lacks its argument b"),
+    "helper_has": ("def fill(a, *, b=1):", "    a.fill_(b)", "fill(y, c=2)", "fill has no argument c"),
+    "helper_takes": ("def fill(a):", "    a.fill_(1)", "fill(y, 2)", "fill takes 1 argument, not 2"),
+    "helper_twice": ("def fill(a, b):", "    a.fill_(b)", "fill(y, 1, b=2)", "fill gets b twice"),
     "truth": ("if not x:", "    turns = 1", "a tensor, shape or string is no condition"),
     "helper_returns": (
         *("def first(n):", "    for k in range(n):", "        if k > 2:", "            return k", "    return n"),

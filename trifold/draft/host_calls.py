@@ -16,6 +16,7 @@ from numba import types
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.host_facts import HostFacts
+from trifold.draft.host_keywords import Keywords, bound_to, require_all_read
 from trifold.draft.refusal import DraftError
 
 
@@ -64,9 +65,13 @@ class HostCalls(HostFacts):
 
         handler: Any = HANDLERS.get(function) if not isinstance(function, v.Local) else None
         if handler is not None:
-            return _with_dtype_of(handler(self, arguments, keywords, node), arguments)
+            given = Keywords(keywords)
+            made = handler(self, arguments, given, node)
+            require_all_read(given, function, self.place, node)
+            return _with_dtype_of(made, arguments)
         if isinstance(function, v.Local):
-            return self.inlined(function.tree, self.frames[-1], function.names, {}, arguments, keywords, node)
+            defaults = self._defaults_of(function)
+            return self.inlined(function.tree, self.frames[-1], function.names, defaults, arguments, keywords, node)
         if self.is_inlined(function):
             tree = self._tree(function)
             frame = self.frames.pop()
@@ -95,15 +100,9 @@ class HostCalls(HostFacts):
         """The result of a helper, whose body is written at its call."""
         if self.depth > 12:
             raise DraftError(self.place(node), "helpers that call each other are not translated", "write a loop")
-        signature = tree.args
-        plain = [each.arg for each in signature.args]
-        bound: dict[str, Any] = {**defaults, **dict(zip(plain, arguments, strict=False))}
-        if signature.vararg is not None:
-            bound[signature.vararg.arg] = tuple(arguments[len(plain) :])
-        known = {*plain, *(each.arg for each in signature.kwonlyargs)}
-        if signature.kwarg is not None:
-            bound[signature.kwarg.arg] = {k: w for k, w in keywords.items() if k not in known}
-        bound |= {k: w for k, w in keywords.items() if k in known}
+        bound = bound_to(tree.args, defaults, tuple(arguments), keywords)
+        if isinstance(bound, str):
+            raise DraftError(self.place(node), f"{tree.name} {bound}", "call it with its parameters")
         saved = self.names, self.globals, self.frames
         self.names, self.frames = {**names, **bound}, [*self.frames, frame]
         if outer is not None:
@@ -119,6 +118,18 @@ class HostCalls(HostFacts):
             self.names, self.globals, self.frames = saved
             self.into = into
         return None if done is None else done.value
+
+    def _defaults_of(self, function: v.Local) -> dict[str, Any]:
+        """The values of the parameters' defaults of a function that is defined within this one."""
+        given, inside = function.tree.args, self.names
+        plain = [each.arg for each in (*given.posonlyargs, *given.args)]
+        stated = dict(zip(plain[len(plain) - len(given.defaults) :], given.defaults, strict=True))
+        stated |= {each.arg: value for each, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value}
+        self.names = function.names
+        try:
+            return {name: self.evaluate(value) for name, value in stated.items()}
+        finally:
+            self.names = inside
 
     def assign_elements(self, x: v.Tensor, value: Any, target: ast.Subscript) -> None:
         """``x[i] = number``, by the method that fills a part of a tensor."""
@@ -140,7 +151,10 @@ class HostCalls(HostFacts):
                     f"Tensor.{name} is not translated in a launch function",
                     "let a kernel compute it, or call it in ports/*.py before the operator",
                 )
-            return found(self, owner, arguments, keywords, node)
+            given = Keywords(keywords)
+            made = found(self, owner, arguments, given, node)
+            require_all_read(given, method, self.place, node)
+            return made
         if isinstance(owner, v.Number):
             bits = cpp.CallTo("trifold::bit_length", (owner.expr,), type=v.INT, interval=(0, 63))
             return v.Number(bits, v.INT, (0, 63))

@@ -471,7 +471,7 @@ def _of_series(function: Any) -> Handler:
     def write(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
         series = (tuple, list, range, dict, v.Shape)
         given = [host.series(x, node) if isinstance(x, series) else x for x in arguments]
-        return tuple(function(*given, **keywords))
+        return tuple(function(*given, **dict(keywords.items())))
 
     return write
 

@@ -51,7 +51,10 @@ def count_of(shape: Any) -> int | None:
 def new_empty(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     shape = sizes_given(arguments)
     dims = host.dims(shape, node)
-    dtype = keywords.get("dtype")
+    dtype, device = keywords.get("dtype"), keywords.get("device")
+    if device is not None and not (isinstance(device, v.DeviceOf) and device.tensor is x):
+        remedy = "write torch.empty(sizes, dtype=..., device=...)"
+        raise DraftError(host.place(node), "a new tensor on another device than its own is not translated", remedy)
     if dtype is None:
         expr = call("trifold::empty_contiguous", x.expr, dims)
         return v.Tensor(expr, x.dtypes, count_of(shape), dense=True, memory=v.allocated(x))
