@@ -174,3 +174,47 @@ def shapes_by_columns(x: Tensor) -> Tensor:
     y = x.new_empty(columns, x.shape[0])
     launch_elementwise(columns_kernel, x.numel(), x, output(y), columns)
     return y
+
+
+@cuda.jit
+def sums_kernel(x, y, count, inner):
+    i = cuda.grid(1)
+    if i < y.size:
+        total = y.dtype.type(0)
+        for k in range(count):
+            total += x[i // inner * count * inner + k * inner + i % inner]
+        y[i] = total
+
+
+def shapes_sums(x: Tensor, dim: int, keep: bool) -> Tensor:
+    """A list of sizes of which one changes, or goes, at a place that the call decides."""
+    if x.dtype != torch.float32 or x.dim() < 1:
+        raise RuntimeError(f"shapes_sums: x must be of float32 and have a dimension, but has {list(x.shape)}")
+    x = x.contiguous()
+    sizes = list(x.shape)
+    if keep:
+        sizes[dim] = 1
+    else:
+        del sizes[dim]
+    y = x.new_empty(sizes)
+    launch_elementwise(sums_kernel, y.numel(), x.view(-1), output(y.view(-1)), x.shape[dim], x.stride(dim))
+    return y
+
+
+def shapes_tiled(x: Tensor, tiles: list[int]) -> Tensor:
+    """Lists of sizes that are made in steps, and conditions on each number of a list."""
+    if x.dtype != torch.float32 or x.dim() != 3:
+        raise RuntimeError(f"shapes_tiled: x must be of float32 and three dimensions, but is of {list(x.shape)}")
+    if not all(tile > 0 for tile in tiles) or math.prod(tiles) != 2:
+        raise RuntimeError(f"shapes_tiled: tiles must be positive and have the product 2, but are {tiles}")
+    sizes = list(x.shape[:2])
+    sizes.insert(1, 2)
+    sizes.append(x.shape[2])
+    sizes[-1] += 1
+    sizes.pop(0)
+    sizes = [1, *sizes]
+    y = x.new_zeros(sizes)
+    if len(sizes) != 4 or sizes[0] != 1:
+        raise RuntimeError(f"shapes_tiled: {sizes} {[2, len(tiles)]} {(sizes[1], 0)}")
+    launch_elementwise(doubled_kernel, x[0].numel(), x[0].reshape(-1), output(y.view(-1)))
+    return y

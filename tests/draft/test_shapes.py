@@ -90,3 +90,24 @@ def test_a_size_that_is_not_0_is_at_least_1(op: Any, drawn: torch.Generator) -> 
     assert torch.equal(op.shapes_by_columns(x), x.t())
     with pytest.raises(RuntimeError, match="x has no columns"):
         op.shapes_by_columns(x[:, :0])
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_a_size_changes_at_a_place_that_the_call_decides(op: Any, drawn: torch.Generator, dim: int, keep: bool) -> None:
+    x = torch.randn(3, 4, 5, generator=drawn)
+    torch.testing.assert_close(op.shapes_sums(x, dim, keep), x.sum(dim, keepdim=keep))
+    with pytest.raises(RuntimeError, match="index 3 of 3 sizes"):
+        op.shapes_sums(x, 3, keep)
+    with pytest.raises(RuntimeError, match=r"but has \[2, 3\]"):
+        op.shapes_sums(x[0, :2, :3].double(), 0, keep)
+
+
+def test_lists_of_sizes_are_made_in_steps(op: Any, drawn: torch.Generator) -> None:
+    x = torch.randn(3, 4, 5, generator=drawn)
+    y = op.shapes_tiled(x, [1, 2])
+    assert y.shape == (1, 2, 4, 6)
+    assert torch.equal(y.view(-1)[:20], 2 * x[0].reshape(-1)) and not y.view(-1)[20:].any()
+    for tiles in ([-1, -2], [0, 2], [2, 2]):
+        with pytest.raises(RuntimeError, match=rf"the product 2, but are \[{tiles[0]}, {tiles[1]}\]"):
+            op.shapes_tiled(x, tiles)

@@ -148,7 +148,7 @@ class Host(HostLoops):
                 self.names[name] = v.Tensors(name, cpp.Name(own))
             elif inner == list[int] and not optional:
                 kind = "trifold::Dims"
-                self.names[name] = v.Sizes(cpp.Name(own), argument=True)
+                self.names[name] = v.Sizes(cpp.Name(own), listed=True)
             else:
                 raise DraftError(
                     self.place(tree),
@@ -356,11 +356,11 @@ class Host(HostLoops):
             case v.Sizes(expr=expr) if not isinstance(expr, cpp.Name):
                 own = self.fresh(name)
                 into.append(cpp.Declare("const std::vector<int64_t>", [own], expr))
-                return v.Sizes(cpp.Name(own))
+                return v.Sizes(cpp.Name(own), value.listed)
             case v.Either(test=test, chosen=v.Tensor() as chosen, otherwise=v.Tensor() as otherwise):
                 return v.Either(test, self.named(chosen, name, into), self.named(otherwise, name, into))
             case v.Output(tensor=tensor):
                 return v.Output(self.named(tensor, name, into))
             case tuple():
-                return tuple(self.named(each, f"{name}_{number}", into) for number, each in enumerate(value))
+                return type(value)(self.named(each, f"{name}_{number}", into) for number, each in enumerate(value))
         return value

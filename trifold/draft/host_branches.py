@@ -11,7 +11,7 @@ from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.compound import assignment
 from trifold.draft.host_calls import HostCalls, Jumped, Returned
-from trifold.draft.host_conditions import opposite, string, text_of
+from trifold.draft.host_conditions import call, opposite, string, text_of
 from trifold.draft.host_expressions import as_it_is
 from trifold.draft.host_facts import Knowledge
 from trifold.draft.host_jumps import returns
@@ -119,6 +119,8 @@ class HostBranches(HostCalls):
     ) -> Any:
         """The value of a name after both branches of a condition."""
         found = [each.get(name) for each in values]
+        if all(isinstance(each, (v.Shape, v.Sizes, tuple)) for each in found):
+            return self._merged_sizes(name, test, values, bodies, into, node, alone=alone)
         numbers = all(isinstance(each, (v.Number, bool, int, float)) for each in found)
         tensors = all(isinstance(each, v.Tensor) for each in found)
         if not numbers and not tensors:
@@ -140,6 +142,40 @@ class HostBranches(HostCalls):
             else:
                 body.append(cpp.Assign(own, "=", expr))
         return dataclasses.replace(made, expr=own)
+
+    def _merged_sizes(
+        self,
+        name: str,
+        test: v.Number,
+        values: list[dict[str, Any]],
+        bodies: list[list[cpp.Stmt]],
+        into: list[cpp.Stmt],
+        node: ast.If,
+        *,
+        alone: bool,
+    ) -> Any:
+        """Likewise, of shapes, lists and tuples: tuples of one length have a variable for each element."""
+        first, second = (each[name] for each in values)
+        parts = [each for value in (first, second) if isinstance(value, tuple) for each in value]
+        one_by_one = isinstance(first, tuple) and isinstance(second, tuple) and len(first) == len(second)
+        if one_by_one and not any(isinstance(part, v.Part) for part in parts):
+            elements = []
+            for place, pair in enumerate(zip(first, second, strict=True)):
+                of_place = f"{name}_{place}"
+                same = pair[0] is pair[1] or (type(pair[0]) is type(pair[1]) is int and pair[0] == pair[1])
+                given = [{of_place: each} for each in pair]
+                merged = pair[0] if same else self._merged(of_place, test, given, bodies, into, node, alone=False)
+                elements.append(merged)
+            return type(first)(elements) if not any(each is _DIFFERENT for each in elements) else _DIFFERENT
+        if not all(isinstance(part, (v.Part, v.Number, int)) for part in parts):
+            return _DIFFERENT
+        own = cpp.Name(self.fresh(name))
+        into.append(cpp.Declare("std::vector<int64_t>", [own.text]))
+        for body, value in zip(bodies, (first, second), strict=True):
+            is_new = alone and isinstance(value, v.Sizes) and bool(_just_declared(body, value))
+            copied = call("trifold::sizes", value.expr) if isinstance(value, v.Sizes) else self.list_of(value, node)
+            assign_at_end(body, own, value.expr if is_new else copied)
+        return v.Sizes(own, getattr(first, "listed", False) or isinstance(first, v.Elements))
 
     def _chosen_at_once(self, test: v.Number, made: Any, found: list[Any], bodies: list[list[cpp.Stmt]]) -> Any:
         """The value as one expression that replaces both branches."""

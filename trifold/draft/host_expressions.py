@@ -17,13 +17,14 @@ from trifold.draft import host_values as v
 from trifold.draft.cpp import fits
 from trifold.draft.expressions import least_type
 from trifold.draft.folding import BINARY, UNARY
-from trifold.draft.host_conditions import SIGNS, infix, opposite, text_of, whole_shape
+from trifold.draft.host_conditions import SIGNS, call, infix, opposite, text_of, whole_shape
 from trifold.draft.host_powers import as_float, power
 from trifold.draft.host_ranges import range_of_result
 from trifold.draft.host_syntax import statement_remedy
 from trifold.draft.host_texts import HostTexts, text_parts
 from trifold.draft.refusal import DraftError
 from trifold.draft.reserved import FUNCTION_NAMES
+from trifold.draft.size_lists import Change, change_of
 from trifold.draft.source import is_short_row
 from trifold.draft.variables import KEYWORDS
 
@@ -37,6 +38,10 @@ class HostExpressions(HostTexts):
     constants: dict[str, tuple[int | float, types.Type]]  # of the binding, with their types in kernels
 
     def called(self, function: Any, arguments: list[Any], keywords: dict[str, Any], node: ast.Call) -> Any:
+        raise NotImplementedError
+
+    def fresh(self, wanted: str) -> str:
+        """A name for a new variable in C++."""
         raise NotImplementedError
 
     def is_inlined(self, function: Any) -> bool:
@@ -59,8 +64,10 @@ class HostExpressions(HostTexts):
                 )
             case ast.Attribute(value=base, attr=attribute):
                 return self.attribute(self.evaluate(base), attribute, node)
-            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            case ast.Tuple(elts=elements):
                 return self.elements(elements)
+            case ast.List(elts=elements):
+                return v.listed(self.elements(elements))
             case ast.Dict(keys=keys, values=values) if None not in keys:
                 entries = zip(self.elements([k for k in keys if k]), self.elements(values), strict=True)
                 return dict(entries)
@@ -144,17 +151,41 @@ class HostExpressions(HostTexts):
                 found.append((evaluate or self.evaluate)(node))
         return tuple(found)
 
-    def comprehension(self, node: ast.GeneratorExp | ast.ListComp) -> tuple[Any, ...]:
+    def comprehension(self, node: ast.GeneratorExp | ast.ListComp) -> Any:
+        change = change_of(node)
+        if change is not None:
+            return self._changed(change, node)
         (one,) = node.generators
         if one.ifs:
             raise DraftError(self.place(node), "a comprehension with if is not translated", "write it without")
-        values = self.series(self.evaluate(one.iter), one.iter)
+        over = self.evaluate(one.iter)
+        if isinstance(over, v.Sizes) and isinstance(node, ast.GeneratorExp):
+            return self._of_each(over, one.target, node.elt)
+        values = self.series(over, one.iter)
         before, found = dict(self.names), []
         for value in values:
             self._bind(one.target, value)
             found.append(self.evaluate(node.elt))
         self.names = before
-        return tuple(found)
+        return tuple(found) if isinstance(node, ast.GeneratorExp) else v.Elements(found)
+
+    def _changed(self, change: Change, node: ast.expr) -> v.Sizes:
+        sizes = self.dims(self.names[change.name], node)
+        index = v.number(self.evaluate(change.index)).expr
+        if change.number is None:
+            return v.Sizes(call("trifold::without_size", sizes, index), listed=True)
+        number = v.number(self.evaluate(change.number)).expr
+        return v.Sizes(call("trifold::with_size", sizes, index, number), listed=True)
+
+    def _of_each(self, sizes: v.Sizes, target: ast.expr, test: ast.expr) -> v.OfEach:
+        """A condition on each number of a list whose length the call decides."""
+        if not isinstance(target, ast.Name):
+            raise DraftError(self.place(target), "a number of a list is unpacked", "write one name")
+        before, own = dict(self.names), self.fresh(target.id)
+        self.names[target.id] = v.Number(cpp.Name(own, type=v.INT), v.INT)
+        value = self.truth(self.evaluate(test))
+        self.names = before
+        return v.OfEach(sizes, own, v.number(value).expr)
 
     def _bind(self, target: ast.expr, value: Any) -> None:
         if isinstance(target, ast.Name):

@@ -19,9 +19,10 @@ from trifold import prototype
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.host import Host, Launch
-from trifold.draft.host_conditions import call, infix, scalar_of, text_of
+from trifold.draft.host_conditions import call, infix, scalar_of, text_of, whole_shape
 from trifold.draft.host_powers import as_float
 from trifold.draft.host_tensors import count_of, full_of, new_empty, new_like, of_dtype, ones_of, sizes_given, zeros_of
+from trifold.draft.printer import expression
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Interval
 
@@ -405,7 +406,10 @@ def _power(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call)
 
 
 def _product(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
-    return host.product(arguments[0], node)
+    (sizes,) = arguments
+    if isinstance(sizes, v.Sizes):
+        return v.Number(cpp.CallTo("trifold::product", (sizes.expr,), type=v.INT), v.INT)
+    return host.product(sizes, node)
 
 
 def _sum(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
@@ -416,7 +420,17 @@ def _sum(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -
 
 
 def _tuple(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
-    return arguments[0] if arguments else ()
+    (value,) = arguments or ((),)
+    if isinstance(value, v.Shape | v.Sizes):
+        return dataclasses.replace(value, listed=False)
+    return tuple(value) if isinstance(value, v.Elements) else value
+
+
+def _list(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    (value,) = arguments or ((),)
+    if isinstance(value, v.Tensors):
+        raise DraftError(host.place(node), "a copy of a list of tensors is not translated", "use the list itself")
+    return v.listed(host.series(value, node) if isinstance(value, (range, dict)) else value)
 
 
 def _str(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
@@ -433,6 +447,10 @@ def _bool(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) 
 def _all_or_any(all_of: bool) -> Handler:
     def write(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
         (values,) = arguments
+        if isinstance(values, v.OfEach):
+            numbers, how = text_of(values.sizes.expr), "all_of" if all_of else "any_of"
+            test = f"[&](int64_t {values.name}) {{ return {expression(values.test)}; }}"
+            return v.Number(cpp.Name(f"std::{how}({numbers}.begin(), {numbers}.end(), {test})", type=v.BOOL), v.BOOL)
         if not isinstance(values, tuple):
             raise DraftError(
                 host.place(node),
@@ -446,8 +464,12 @@ def _all_or_any(all_of: bool) -> Handler:
 
 def _length(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
     (value,) = arguments
-    if isinstance(value, tuple):
-        return len(value)
+    whole = whole_shape(value)
+    if whole is not None:
+        return host.dimensions_of(whole)
+    numbers = host.numbers_in(value)
+    if numbers is not None:
+        return len(numbers)
     if isinstance(value, v.Tensor):
         return host.size(value, 0)
     if isinstance(value, v.Sizes | v.Tensors):
@@ -518,6 +540,7 @@ HANDLERS: dict[Any, Handler] = {
     all: _all_or_any(True),
     any: _all_or_any(False),
     tuple: _tuple,
+    list: _list,
     str: _str,
     bool: _bool,
     len: _length,

@@ -13,7 +13,7 @@ from numba.core.dispatcher import Dispatcher
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
-from trifold.draft.host_conditions import call, is_table, text_of
+from trifold.draft.host_conditions import call, is_table, text_of, whole_shape
 from trifold.draft.host_expressions import HostExpressions
 from trifold.draft.printer import expression
 from trifold.draft.refusal import DraftError
@@ -155,8 +155,45 @@ class HostParts(HostExpressions):
             return tuple(self.size(tensor, d) for d in range(start, stop))
         return None
 
+    def numbers_in(self, value: Any) -> tuple[Any, ...] | None:
+        """The elements of a tuple or shape; None if it has parts of tensors with unknown numbers of dimensions, or is
+        neither."""
+        if not isinstance(value, v.Shape | tuple):
+            return None
+        found: list[Any] = []
+        for each in value.parts if isinstance(value, v.Shape) else value:
+            if not isinstance(each, v.Part):
+                found.append(each)
+            elif each.tensor.dimensions is None:
+                return None
+            else:
+                places = range(each.tensor.dimensions)[each.start : each.stop or None]
+                found += (self.size(each.tensor, place) for place in places)
+        return tuple(found)
+
+    def _of_shapes(self, shape: tuple[Any, ...], index: ast.expr) -> Any:
+        """An element of a tuple with parts of shapes, or a slice; None if these decide which one it is."""
+        numbers = self.numbers_in(shape)
+        if isinstance(index, ast.Slice):
+            ends = [None if end is None else self.evaluate(end) for end in (index.lower, index.upper, index.step)]
+            if numbers is not None:
+                return numbers[slice(*ends)]
+            known = ends[2] is None and all(end is None or _is_before_parts(shape, end) for end in ends[:2])
+            return v.Shape(shape[ends[0] : ends[1]]) if known else None
+        at = self.evaluate(index)
+        if not isinstance(at, int):
+            return None
+        if numbers is not None:
+            return numbers[at]
+        return shape[at] if _is_before_parts(shape, at + 1 if at >= 0 else at) else None
+
     def item(self, base: Any, index: ast.expr, node: ast.Subscript) -> Any:
+        if isinstance(base, tuple) and any(isinstance(each, v.Part) for each in base):
+            base = v.Shape(base)
         if isinstance(base, v.Shape):
+            found = self._of_shapes(base.parts, index) if whole_shape(base) is None else None
+            if found is not None:
+                return found
             whole = base.parts[0]
             if len(base.parts) == 1 and isinstance(whole, v.Part) and whole.start == 0 and whole.stop == 0:
                 if isinstance(index, ast.Slice):
@@ -320,6 +357,12 @@ class HostParts(HostExpressions):
         after = star + 1 - count
         first, last = (tuple(self.size(tensor, d) for d in each) for each in (range(star), range(after, 0)))
         return (*first, v.Shape((v.Part(tensor, star, after),)), *last)
+
+
+def _is_before_parts(shape: tuple[Any, ...], end: int) -> bool:
+    """Whether an end of a slice, counted from the beginning or from the end, has no part of a tensor before it."""
+    passed = shape[:end] if end >= 0 else shape[end:]
+    return not any(isinstance(each, v.Part) for each in passed)
 
 
 def _plain(value: bool | int | float) -> bool | int | float:

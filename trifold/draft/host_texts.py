@@ -46,6 +46,8 @@ class HostTexts(Conditions):
                 return list(parts)
             case v.Number(expr=expr):
                 return [expr]
+            case v.Shape(listed=True):
+                return [cpp.Name(f"trifold::List{{{text_of(self.dims(value, node))}}}")]
             case v.Shape(parts=(v.Part() as part,)):
                 whole = whole_shape(value)
                 return [cpp.Name(f"trifold::Shape{{{text_of(whole.expr)}}}") if whole else _range(part)]
@@ -54,11 +56,13 @@ class HostTexts(Conditions):
             case v.Shape(parts=parts):
                 return self.in_words(parts, node)
             case v.Sizes(expr=expr):
-                return [cpp.Name(f"trifold::List{{{text_of(expr)}}}") if value.argument else expr]
+                return [cpp.Name(f"trifold::List{{{text_of(expr)}}}") if value.listed else expr]
             # Not for a tuple with texts, whose elements Python would print in quotes.
             case tuple() if not any(isinstance(each, v.Text) for each in value):
                 words = [[repr(each)] if isinstance(each, str) else self.in_words(each, node) for each in value]
                 separated = [part for each in words for part in (", ", *each)]
+                if isinstance(value, v.Elements):
+                    return ["[", *separated[1:], "]"]
                 return ["(", *separated[1:], ",)" if len(value) == 1 else ")"]
             case v.DtypeOf(tensor=tensor) if tensor is not None and tensor.is_dtype:
                 return ["torch.", tensor.expr]

@@ -278,7 +278,27 @@ class Part:
 
 @dataclass(frozen=True)
 class Shape:
+    """The sizes of tensors, or of a part of their dimensions.
+
+    Attributes:
+        listed: they are a list, which Python writes in brackets.
+    """
+
     parts: tuple[Number | int | Part, ...]
+    listed: bool = False
+
+
+class Elements(tuple[Any, ...]):
+    """The elements of a list, which Python writes in brackets."""
+
+    __slots__ = ()
+
+
+def listed(value: Any) -> Any:
+    """A tuple or shape as a list."""
+    if isinstance(value, Shape | Sizes):
+        return dataclasses.replace(value, listed=True)
+    return Shape(value, listed=True) if any(isinstance(each, Part) for each in value) else Elements(value)
 
 
 @dataclass(frozen=True)
@@ -286,11 +306,20 @@ class Sizes:
     """A shape as a list in C++, or an argument that is a list of integers.
 
     Attributes:
-        argument: it is one, which Python writes in brackets.
+        listed: it is a list, which Python writes in brackets.
     """
 
     expr: cpp.Expr
-    argument: bool = False
+    listed: bool = False
+
+
+@dataclass(frozen=True)
+class OfEach:
+    """A condition on each number of a list, which is called ``name``."""
+
+    sizes: Sizes
+    name: str
+    test: cpp.Expr
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from types import FunctionType, GenericAlias, UnionType
 from typing import Any
 
 from trifold.draft.refusal import DraftError, Place
+from trifold.draft.size_lists import without_changes
 
 
 @dataclass(frozen=True)
@@ -158,10 +159,12 @@ def _comments(text: str, lines_before: int) -> list[Comment]:
 
 
 def function_tree(function: FunctionType) -> tuple[ast.FunctionDef, int]:
-    """The function's syntax tree, and the number of lines before it in its file."""
+    """The syntax tree of a launch function or helper, whose lists never change, and the number of lines before it in
+    its file."""
     lines, first = inspect.getsourcelines(function)
     tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
     assert isinstance(tree, ast.FunctionDef)
+    without_changes(tree)
     return tree, first - 1
 
 

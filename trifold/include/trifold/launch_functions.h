@@ -29,6 +29,10 @@ inline bool same_memory(const Tensor& a, const Tensor& b) {
   return a.get() == b.get() || (a.numel() > 0 && a.const_data_ptr() == b.const_data_ptr());
 }
 
+inline int64_t product(Dims numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), int64_t{1}, std::multiplies<int64_t>());
+}
+
 // The sizes of the dimensions from `start` on, without the last -`stop`; and their product.
 inline Dims sizes_of(const Tensor& x, int64_t start, int64_t stop) {
   const Dims all = x.sizes();
@@ -36,8 +40,7 @@ inline Dims sizes_of(const Tensor& x, int64_t start, int64_t stop) {
   return Dims(all.data() + (count > 0 ? start : 0), static_cast<std::size_t>(count));
 }
 inline int64_t count_of(const Tensor& x, int64_t start, int64_t stop) {
-  const Dims sizes = sizes_of(x, start, stop);
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<int64_t>());
+  return product(sizes_of(x, start, stop));
 }
 
 // The sizes of several dimensions, and single ones, in one list.
@@ -51,6 +54,21 @@ template <class... Parts>
 std::vector<int64_t> sizes(const Parts&... parts) {
   std::vector<int64_t> list;
   (append(list, parts), ...);
+  return list;
+}
+
+// A list of sizes with another one at `index`, which counts from the end if it is negative.
+inline std::vector<int64_t> with_size(Dims sizes, int64_t index, int64_t size) {
+  const int64_t count = static_cast<int64_t>(sizes.size());
+  check(index >= -count && index < count, "trifold: index ", index, " of ", count, " sizes");
+  std::vector<int64_t> list(sizes.begin(), sizes.end());
+  list[static_cast<std::size_t>(index < 0 ? index + count : index)] = size;
+  return list;
+}
+// Likewise, without the one at `index`.
+inline std::vector<int64_t> without_size(Dims sizes, int64_t index) {
+  std::vector<int64_t> list = with_size(sizes, index, 0);
+  list.erase(index < 0 ? list.end() + index : list.begin() + index);
   return list;
 }
 
