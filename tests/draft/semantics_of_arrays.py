@@ -256,6 +256,24 @@ def tuples_are_indices(x, y, out):
     out[i] += table[last]
 
 
+@cuda.jit
+def rows_of_arrays_run_a_loop(x, y, out):
+    i = cuda.grid(1)
+    table = cuda.local.array((3, 4), float64)
+    for k in range(12):
+        table[k // 4, k % 4] = x[(i + k) % 32]
+    total = 0.0
+    for row in table:
+        for value in row:
+            total = total * 0.5 + value
+        row[1] = total
+    for row in table[1:]:
+        total += row[1] * len(row)
+    for row in ((1, 2), (3, 4)):
+        total += row[0] * row[1]
+    out[i] = total
+
+
 _KERNELS = (
     tuples_are_indices,
     transposed,
@@ -273,6 +291,7 @@ _KERNELS = (
     one_name_for_several_arrays,
     arrays_and_numbers_change_places,
     an_array_is_kept,
+    rows_of_arrays_run_a_loop,
 )
 
 #: Each kernel, and the types of x and y.

@@ -9,7 +9,7 @@ import torch
 from numba import cuda
 from torch import Tensor
 
-from trifold.prototype import check_floating, elementwise_output, flat, launch_elementwise, output
+from trifold.prototype import check_floating, elementwise_output, flat, launch, launch_elementwise, output
 
 
 def reference(x: Tensor, window: Sequence[int]) -> Tensor:
@@ -217,4 +217,53 @@ def shapes_tiled(x: Tensor, tiles: list[int]) -> Tensor:
     if len(sizes) != 4 or sizes[0] != 1:
         raise RuntimeError(f"shapes_tiled: {sizes} {[2, len(tiles)]} {(sizes[1], 0)}")
     launch_elementwise(doubled_kernel, x[0].numel(), x[0].reshape(-1), output(y.view(-1)))
+    return y
+
+
+def shapes_other(x: Tensor, sizes: list[int], how: str) -> Tensor:
+    """Comprehensions over sizes whose number the call decides; match, and sets."""
+    if x.dtype != torch.float32 or not x.is_contiguous() or how not in {"each", "long", "one", "none"}:
+        raise RuntimeError(f"shapes_other: x must be contiguous and float32, how {how} each, long, one or none")
+    if any(k < 0 for k in x.shape if k != 1) or not all(k > 1 for k in sizes if k != 1):
+        raise RuntimeError(f"shapes_other: {[k - 1 for k in sizes]} of {[k for k in x.shape if k > 1]}")
+    match how:
+        case "each" | "none":
+            made = [k if d % 2 == 0 else 1 for d, k in enumerate(x.shape)]
+        case "long" if len(sizes) > 0:
+            made = [k for k in x.shape if k > sizes[0]]
+        case other:
+            if other == "long":
+                raise RuntimeError(f"shapes_other: how is {other}, and sizes has no number")
+            made = [math.prod(k + 1 for k in sizes)]
+    y = x.new_ones(made)
+    match x.dim(), how:
+        case _:
+            launch_elementwise(doubled_kernel, min(y.numel(), x.numel()), x.view(-1)[: y.numel()], output(y.view(-1)))
+    return y
+
+
+@cuda.jit
+def matched_kernel(x, mode, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        match mode:
+            case 0:
+                y[i] = x[i]
+            case 1 | 2 if x[i] > 0:  # only these
+                y[i] = 2 * x[i]
+            case _:
+                y[i] = -x[i]
+
+
+def shapes_matched(x: Tensor, mode: int, wide: bool) -> Tensor:
+    """match in a kernel, and a grid that has other extents in each branch."""
+    check_floating("shapes_matched", x=x)
+    y = x.new_empty(x.shape)
+    blocks = -(-x.numel() // 64)
+    if wide:
+        y.zero_()
+        grid = (blocks, 1)
+    else:
+        grid = (blocks + 1, 1)
+    launch(matched_kernel, grid, x.reshape(-1), mode, output(y.view(-1)), block=64)
     return y

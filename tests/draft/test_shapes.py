@@ -111,3 +111,26 @@ def test_lists_of_sizes_are_made_in_steps(op: Any, drawn: torch.Generator) -> No
     for tiles in ([-1, -2], [0, 2], [2, 2]):
         with pytest.raises(RuntimeError, match=rf"the product 2, but are \[{tiles[0]}, {tiles[1]}\]"):
             op.shapes_tiled(x, tiles)
+
+
+def test_comprehensions_over_sizes_whose_number_the_call_decides(op: Any, drawn: torch.Generator) -> None:
+    x = torch.randn(2, 3, 4, 1, generator=drawn)
+    assert op.shapes_other(x, [2], "each").shape == (2, 1, 4, 1)
+    assert op.shapes_other(x, [2], "none").shape == (2, 1, 4, 1)
+    assert op.shapes_other(x, [2], "long").shape == (3, 4)
+    with pytest.raises(RuntimeError, match="how is long, and sizes has no number"):
+        op.shapes_other(x, [], "long")
+    y = op.shapes_other(x, [2, 3, 1], "one")
+    assert torch.equal(y, 2 * x.view(-1))
+    with pytest.raises(RuntimeError, match=r"shapes_other: \[-1, 1\] of \[2, 3, 4\]"):
+        op.shapes_other(x, [0, 2], "one")
+    with pytest.raises(RuntimeError, match="how all each, long"):
+        op.shapes_other(x, [2], "all")
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_match_in_a_kernel(op: Any, drawn: torch.Generator, wide: bool) -> None:
+    x = torch.randn(100, generator=drawn)
+    for mode, right in ((0, x), (1, torch.where(x > 0, 2 * x, -x)), (2, torch.where(x > 0, 2 * x, -x)), (3, -x)):
+        assert torch.equal(op.shapes_matched(x, mode, wide), right)
+        assert torch.equal(prototype.shapes_matched(x, mode, wide), right)

@@ -346,10 +346,12 @@ class Conditions:
         return v.Number(opposite(same) if negated else same, v.BOOL, of_dtype=known)
 
     def _is_in(self, negated: bool, a: Any, b: Any, node: ast.Compare) -> Any:
+        if isinstance(b, (set, frozenset)):
+            b = tuple(sorted(b, key=repr))  # in one order in each run
         if not isinstance(b, (tuple, list, dict)):
             raise DraftError(
                 self.place(node),
-                "`in` is translated for a tuple, a list or a dict",
+                "`in` is translated for a tuple, a list, a set or a dict",
                 "write a tuple of numbers, dtypes or strings",
             )
         if isinstance(a, v.DtypeOf):

@@ -22,6 +22,7 @@ from trifold.draft.host_powers import as_float, power
 from trifold.draft.host_ranges import range_of_result
 from trifold.draft.host_syntax import statement_remedy
 from trifold.draft.host_texts import HostTexts, text_parts
+from trifold.draft.printer import expression
 from trifold.draft.refusal import DraftError
 from trifold.draft.reserved import FUNCTION_NAMES
 from trifold.draft.size_lists import Change, change_of
@@ -34,6 +35,7 @@ class HostExpressions(HostTexts):
 
     names: dict[str, Any]
     globals: dict[str, Any]
+    into: list[cpp.Stmt]
     taken: set[str]
     constants: dict[str, tuple[int | float, types.Type]]  # of the binding, with their types in kernels
 
@@ -42,6 +44,9 @@ class HostExpressions(HostTexts):
 
     def fresh(self, wanted: str) -> str:
         """A name for a new variable in C++."""
+        raise NotImplementedError
+
+    def numbers_in(self, value: Any) -> tuple[Any, ...] | None:
         raise NotImplementedError
 
     def is_inlined(self, function: Any) -> bool:
@@ -64,7 +69,7 @@ class HostExpressions(HostTexts):
                 )
             case ast.Attribute(value=base, attr=attribute):
                 return self.attribute(self.evaluate(base), attribute, node)
-            case ast.Tuple(elts=elements):
+            case ast.Tuple(elts=elements) | ast.Set(elts=elements):
                 return self.elements(elements)
             case ast.List(elts=elements):
                 return v.listed(self.elements(elements))
@@ -156,12 +161,13 @@ class HostExpressions(HostTexts):
         if change is not None:
             return self._changed(change, node)
         (one,) = node.generators
+        sizes = self._sizes_of_call(one)
+        if sizes is not None:
+            each = self._of_each(sizes, one, node.elt)
+            return each if isinstance(node, ast.GeneratorExp) else self.list_of_each(each, node)
         if one.ifs:
             raise DraftError(self.place(node), "a comprehension with if is not translated", "write it without")
-        over = self.evaluate(one.iter)
-        if isinstance(over, v.Sizes) and isinstance(node, ast.GeneratorExp):
-            return self._of_each(over, one.target, node.elt)
-        values = self.series(over, one.iter)
+        values = self.series(self.evaluate(one.iter), one.iter)
         before, found = dict(self.names), []
         for value in values:
             self._bind(one.target, value)
@@ -177,15 +183,46 @@ class HostExpressions(HostTexts):
         number = v.number(self.evaluate(change.number)).expr
         return v.Sizes(call("trifold::with_size", sizes, index, number), listed=True)
 
-    def _of_each(self, sizes: v.Sizes, target: ast.expr, test: ast.expr) -> v.OfEach:
-        """A condition on each number of a list whose length the call decides."""
-        if not isinstance(target, ast.Name):
-            raise DraftError(self.place(target), "a number of a list is unpacked", "write one name")
-        before, own = dict(self.names), self.fresh(target.id)
-        self.names[target.id] = v.Number(cpp.Name(own, type=v.INT), v.INT)
-        value = self.truth(self.evaluate(test))
+    def _sizes_of_call(self, one: ast.comprehension) -> v.Sizes | v.Shape | None:
+        """The sizes that a comprehension runs over, if the call decides how many they are; of ``enumerate`` those that
+        it counts."""
+        node = _counted(one) or one.iter
+        over = self.evaluate(node) if _is_simple(node) else None
+        if isinstance(over, v.Sizes) or (isinstance(over, v.Shape) and self.numbers_in(over) is None):
+            return over
+        return None
+
+    def _of_each(self, sizes: v.Sizes | v.Shape, one: ast.comprehension, element: ast.expr) -> v.OfEach:
+        counted = _counted(one) is not None
+        targets = one.target.elts if counted and isinstance(one.target, ast.Tuple) else [one.target]
+        names = [each.id for each in targets if isinstance(each, ast.Name)]
+        if len(names) != 1 + counted:
+            raise DraftError(
+                self.place(one.target), "this variable of a comprehension is not translated", "write names"
+            )
+        before, statements = dict(self.names), len(self.into)
+        owns = [self.fresh(name) for name in names]
+        for name, own in zip(names, owns, strict=True):
+            self.names[name] = v.Number(cpp.Name(own, type=v.INT), v.INT)
+        condition = self.logical(True, one.ifs) if one.ifs else True
+        value = self.evaluate(element)
         self.names = before
-        return v.OfEach(sizes, own, v.number(value).expr)
+        if len(self.into) > statements:
+            problem = "what a comprehension computes for each size needs statements"
+            raise DraftError(self.place(element), problem, "write a loop")
+        return v.OfEach(sizes, owns[0] if counted else "", owns[-1], value, condition)
+
+    def list_of_each(self, each: v.OfEach, node: ast.AST) -> v.Sizes:
+        value = v.number(each.value)
+        if value.type != v.INT:
+            raise DraftError(self.place(node), "a list of other numbers than integers is not translated", "write sizes")
+        kind, body = "int64_t", f"return {expression(value.expr)};"
+        if each.condition is not True:
+            kind = "std::optional<int64_t>"
+            body = f"if ({expression(v.number(each.condition).expr)}) {body} return std::nullopt;"
+        place = f"int64_t {each.place}".rstrip()
+        text = f"[&]({place}, int64_t {each.name}) -> {kind} {{ {body} }}"
+        return v.Sizes(call("trifold::sizes_by", self.dims(each.sizes, node), cpp.Name(text)), listed=True)
 
     def _bind(self, target: ast.expr, value: Any) -> None:
         if isinstance(target, ast.Name):
@@ -444,6 +481,19 @@ class HostExpressions(HostTexts):
 
     def item(self, base: Any, index: ast.expr, node: ast.Subscript) -> Any:
         raise NotImplementedError
+
+
+def _counted(one: ast.comprehension) -> ast.expr | None:
+    """What ``enumerate`` counts in a comprehension."""
+    match one.iter:
+        case ast.Call(func=ast.Name(id="enumerate"), args=[over], keywords=[]):
+            return over
+    return None
+
+
+def _is_simple(node: ast.expr) -> bool:
+    """Whether evaluating it twice is as good as once."""
+    return isinstance(node, ast.Name | ast.Attribute | ast.Subscript)
 
 
 def _has_sizes(*shapes: Any) -> bool:

@@ -407,6 +407,8 @@ def _power(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call)
 
 def _product(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
     (sizes,) = arguments
+    if isinstance(sizes, v.OfEach):
+        sizes = host.list_of_each(sizes, node)
     if isinstance(sizes, v.Sizes):
         return v.Number(cpp.CallTo("trifold::product", (sizes.expr,), type=v.INT), v.INT)
     return host.product(sizes, node)
@@ -421,6 +423,8 @@ def _sum(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -
 
 def _tuple(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
     (value,) = arguments or ((),)
+    if isinstance(value, v.OfEach):
+        value = host.list_of_each(value, node)
     if isinstance(value, v.Shape | v.Sizes):
         return dataclasses.replace(value, listed=False)
     return tuple(value) if isinstance(value, v.Elements) else value
@@ -430,6 +434,8 @@ def _list(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) 
     (value,) = arguments or ((),)
     if isinstance(value, v.Tensors):
         raise DraftError(host.place(node), "a copy of a list of tensors is not translated", "use the list itself")
+    if isinstance(value, v.OfEach):
+        return host.list_of_each(value, node)
     return v.listed(host.series(value, node) if isinstance(value, (range, dict)) else value)
 
 
@@ -448,9 +454,7 @@ def _all_or_any(all_of: bool) -> Handler:
     def write(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
         (values,) = arguments
         if isinstance(values, v.OfEach):
-            numbers, how = text_of(values.sizes.expr), "all_of" if all_of else "any_of"
-            test = f"[&](int64_t {values.name}) {{ return {expression(values.test)}; }}"
-            return v.Number(cpp.Name(f"std::{how}({numbers}.begin(), {numbers}.end(), {test})", type=v.BOOL), v.BOOL)
+            return _all_or_any_of_each(host, values, node, all_of=all_of)
         if not isinstance(values, tuple):
             raise DraftError(
                 host.place(node),
@@ -460,6 +464,20 @@ def _all_or_any(all_of: bool) -> Handler:
         return host.joined(all_of, [host.truth(each) for each in values])
 
     return write
+
+
+def _all_or_any_of_each(host: Host, each: v.OfEach, node: ast.Call, *, all_of: bool) -> v.Number:
+    if each.place:
+        problem = "conditions on sizes and their indices are not translated"
+        raise DraftError(host.place(node), problem, "write a loop, or leave enumerate out")
+    test, condition = host.truth(each.value), each.condition
+    if all_of and condition is not True:
+        condition = host.negation(v.number(condition))
+    joined = host.joined(not all_of, [test, condition]) if each.condition is not True else test
+    sizes, how = text_of(host.dims(each.sizes, node)), "all_of" if all_of else "any_of"
+    text = f"[&](int64_t {each.name}) {{ return {expression(v.number(joined).expr)}; }}"
+    numbers = cpp.Name(f"trifold::{how}({sizes}, {text})", type=v.BOOL)
+    return v.Number(numbers, v.BOOL)
 
 
 def _length(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:

@@ -315,11 +315,19 @@ class Sizes:
 
 @dataclass(frozen=True)
 class OfEach:
-    """A condition on each number of a list, which is called ``name``."""
+    """A value for each of some sizes, whose number the call decides.
 
-    sizes: Sizes
+    Attributes:
+        place, name: what the index of a size and the size are called; an index that is not used is "".
+        value: a number or condition.
+        condition: only the sizes for which this holds have a value; True: all.
+    """
+
+    sizes: Sizes | Shape
+    place: str
     name: str
-    test: cpp.Expr
+    value: Any
+    condition: Any
 
 
 @dataclass(frozen=True)

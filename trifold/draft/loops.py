@@ -53,6 +53,15 @@ def _columns(node: ast.expr, target: ast.expr) -> list[tuple[ast.expr, ast.expr]
     return list(zip(target.elts, columns, strict=True))
 
 
+def _is_row(name: str, body: list[ast.stmt]) -> bool:
+    """Whether a variable is an array: a loop runs over it, or an element of it is read or written."""
+    for node in (each for statement in body for each in ast.walk(statement)):
+        match node:
+            case ast.For(iter=ast.Name(id=of)) | ast.Subscript(value=ast.Name(id=of)) if of == name:
+                return True
+    return False
+
+
 def _reading(name: ast.Name, at: ast.AST) -> ast.Name:
     return ast.copy_location(ast.Name(name.id, ast.Load()), at)
 
@@ -109,8 +118,10 @@ class Loops(Targets):
     # ------------------------------------------------------------------------------- loops over several sequences
 
     def _is_counted(self, node: ast.For) -> bool:
-        """Whether a loop needs an index: over ``enumerate`` or ``zip``, or over tuples that are unpacked."""
-        return not isinstance(node.target, ast.Name) or self._called_with(node.iter) is not None
+        """Whether a loop needs an index: over enumerate or zip, tuples that are unpacked, or rows of an array."""
+        if not isinstance(node.target, ast.Name) or self._called_with(node.iter) is not None:
+            return True
+        return not isinstance(node.iter, ast.Call) and _is_row(node.target.id, node.body)
 
     def _called_with(self, node: ast.expr) -> tuple[Any, ast.Call] | None:
         """``enumerate`` or ``zip``, and its call."""

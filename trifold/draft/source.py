@@ -15,6 +15,7 @@ from functools import cached_property
 from types import FunctionType, GenericAlias, UnionType
 from typing import Any
 
+from trifold.draft.match_statements import without_match
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.size_lists import without_changes
 
@@ -115,6 +116,7 @@ def read(function: FunctionType) -> Source:
         ) from None
     text = textwrap.dedent("".join(lines))
     tree = _definition(text, first, Place(path, first))
+    without_match(tree)
     arguments = tree.args
     if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs:
         raise DraftError(
@@ -159,11 +161,12 @@ def _comments(text: str, lines_before: int) -> list[Comment]:
 
 
 def function_tree(function: FunctionType) -> tuple[ast.FunctionDef, int]:
-    """The syntax tree of a launch function or helper, whose lists never change, and the number of lines before it in
+    """The syntax tree of a launch function or helper, in which no list changes, and the number of lines before it in
     its file."""
     lines, first = inspect.getsourcelines(function)
     tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
     assert isinstance(tree, ast.FunctionDef)
+    without_match(tree)
     without_changes(tree)
     return tree, first - 1
 

@@ -72,6 +72,23 @@ inline std::vector<int64_t> without_size(Dims sizes, int64_t index) {
   return list;
 }
 
+// For each size what f(place, size) returns, without those for which it returns nothing.
+template <class F>
+std::vector<int64_t> sizes_by(Dims sizes, F&& f) {
+  std::vector<int64_t> list;
+  for (std::size_t place = 0; place < sizes.size(); ++place)
+    if (const std::optional<int64_t> size = f(static_cast<int64_t>(place), sizes[place])) list.push_back(*size);
+  return list;
+}
+template <class F>
+bool all_of(Dims sizes, F&& f) {
+  return std::all_of(sizes.begin(), sizes.end(), f);
+}
+template <class F>
+bool any_of(Dims sizes, F&& f) {
+  return std::any_of(sizes.begin(), sizes.end(), f);
+}
+
 // Whether a table of keys and values has a key; and the value of a key.
 template <class Value, std::size_t count>
 bool has_entry(const std::pair<int64_t, Value> (&table)[count], int64_t key) {
