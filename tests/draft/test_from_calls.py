@@ -150,3 +150,72 @@ def test_the_draft_computes_what_the_reference_does_and_refuses_other_dtypes(wor
         scale(torch.ones(3, dtype=torch.float16), torch.ones(3))
     with pytest.raises(RuntimeError, match="scale: factors must have 1 dimension"):
         scale(torch.ones(3), torch.ones(1, 3))
+
+
+#: Of a forward function for each combination of two dtypes, of which the first check lists one in another order.
+GATHERED = '''
+"""scale: rows of a table times numbers, added up."""
+
+import torch
+from numba import cuda
+from torch import Tensor
+
+from trifold.prototype import launch, output
+
+
+def reference(starts, places, factors, table):
+    return table
+
+
+@cuda.jit
+def gathered_kernel(starts, places, factors, table, sums):
+    row = cuda.blockIdx.x
+    total = table.dtype.type(0)
+    for k in range(starts[row], starts[row + 1]):
+        total += factors[k] * table[places[k]]
+    sums[row] = total
+
+
+@cuda.jit
+def gathered_backward_kernel(grad, starts, places, factors, table, grad_factors):
+    row = cuda.blockIdx.x
+    for k in range(starts[row], starts[row + 1]):
+        grad_factors[k] = grad[row] * table[places[k]]
+
+
+def scale(starts: Tensor, places: Tensor, factors: Tensor, table: Tensor) -> Tensor:
+    if starts.dtype not in (torch.int32, torch.int64) or places.dtype != starts.dtype:
+        raise RuntimeError("scale: starts and places")
+    if table.dtype not in {torch.float32, torch.float64} or factors.dtype != table.dtype:
+        raise RuntimeError("scale: table and factors")
+    if not starts.dim() == places.dim() == factors.dim() == table.dim() == 1:
+        raise RuntimeError("scale: dimensions")
+    sums = table.new_empty(starts.numel() - 1)
+    launch(gathered_kernel, starts.numel() - 1, starts, places, factors, table, output(sums), block=1)
+    return sums
+
+
+def scale_backward(grad: Tensor, starts: Tensor, places: Tensor, factors: Tensor, table: Tensor) -> Tensor:
+    grad_factors = torch.zeros_like(factors)
+    rows = starts.numel() - 1
+    launch(gathered_backward_kernel, rows, grad, starts, places, factors, table, output(grad_factors), block=1)
+    return grad_factors
+'''
+
+
+def test_backward_is_for_each_combination_of_dtypes_that_forward_is_for(workspace: Workspace) -> None:
+    files = workspace.files("scale")
+    files.prototype.write_text(GATHERED.lstrip(), encoding="utf-8")
+    files.spec.write_text(SPEC.replace("Gradients(arguments=('x',))", "None"), encoding="utf-8")
+    said = _draft(workspace)
+    assert said.returncode == 0, said.stderr
+    for words in (
+        "grad must be float64 or float32, starts must be int32 or int64, starts and places must have the same dtype",
+        "grad and factors must have the same dtype, grad and table must have the same dtype",
+    ):
+        assert words in said.stdout
+    binding = files.binding.read_text(encoding="utf-8")
+    assert binding.count("trifold::dispatch_dtypes<int, int64_t>(starts.scalar_type()") == 2
+    assert "trifold::dispatch_dtypes<float, double>(table.scalar_type()" in binding
+    assert "trifold::dispatch_dtypes<double, float>(grad.scalar_type()" in binding
+    assert "launch<gathered_backward_kernel<T, Starts>>" in binding

@@ -17,7 +17,7 @@ from numba import types
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.arithmetic import Arithmetic
-from trifold.draft.from_calls import Calls, FromCalls, Unchecked, What, rows_after, rows_of
+from trifold.draft.from_calls import Calls, FromCalls, Unchecked, What, rows_after, rows_of, tensors_after
 from trifold.draft.functions import Module, Written, constant_definitions
 from trifold.draft.host import Host, Launch
 from trifold.draft.host_conditions import call, scalar_of, scalar_type, text_of
@@ -121,7 +121,9 @@ def _drafted(
         if function in unchecked:
             rows = rows_after(function, hosts[0]) if hosts else rows_of(function, calls())
             added = FromCalls(function.__name__, rows, unchecked[function])
-        hosts.append(Host(function, known, tables, constants, added))
+        grads = tensors_after(function, hosts[0]) if hosts else {}
+        earlier = {name: tensor for name, tensor in grads.items() if tensor.dtypes is not None} | known
+        hosts.append(Host(function, earlier, tables, constants, added))
         known = {**hosts[-1].known_by_name(), **known}
         remarks += [f"{_AS_CALLED}{function.__name__}: {', '.join(added.said)}"] if added else []
         if hosts[-1].other_errors:

@@ -7,6 +7,7 @@ those that the spec's calls have; the binding checks them, so that an assumption
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
@@ -105,26 +106,40 @@ def _given(value: object, call: Call) -> Given | None:
     return Given(value.dtype, len(value.shape)) if isinstance(value, TensorCase | IndexCase) else None
 
 
-def rows_after(function: FunctionType, forward: Host) -> list[Row]:
-    """The tensors of a launch function that backward calls: those of forward by their names, and gradients of its
-    results. One row for each dtype that forward is for."""
-    tensors = forward.known_by_name()
-    results = {name: result for name, result in forward.results.items() if result.dtypes is not None}
+def tensors_after(function: FunctionType, forward: Host) -> dict[str, Tensor]:
+    """The tensors of a launch function that backward calls: those of forward by their names, and, as gradients, its
+    results."""
+    tensors = forward.known_by_name(with_choices=True)
+    results = {name: tensors[name] for name in forward.results if name in tensors}
     for name in inspect.signature(function).parameters:
         if name not in tensors and name.startswith("grad"):
             named = [result for each, result in results.items() if name.endswith(f"_{each}")]
-            floating = [result for result in results.values() if all(d in FLOATING for d in result.dtypes or ())]
+            floating = [result for result in results.values() if all(d in FLOATING for d in _possible(result))]
             for result in (*named, *floating)[:1]:
                 tensors[name] = result
-    return [
-        {name: Given(_of_instance(tensor, number), tensor.dimensions) for name, tensor in tensors.items()}
-        for number in range(max(len(forward.key_dtypes), 1))
-    ]
+    return tensors
 
 
-def _of_instance(tensor: Tensor, number: int) -> torch.dtype:
+def rows_after(function: FunctionType, forward: Host) -> list[Row]:
+    """Those tensors, in a row for each combination of dtypes that forward is for."""
+    tensors = tensors_after(function, forward)
+    free = list({id(one.root): one.root for one in tensors.values() if one.dtypes is None}.values())
+    rows: list[Row] = []
+    for number in range(max(len(forward.key_dtypes), 1)):
+        for chosen in itertools.product(*(one.choices for one in free)):
+            of_root = dict(zip(map(id, free), chosen, strict=True))
+            rows.append({n: Given(_of_instance(one, number, of_root), one.dimensions) for n, one in tensors.items()})
+    return rows
+
+
+def _possible(tensor: Tensor) -> tuple[torch.dtype, ...]:
+    return tensor.root.choices if tensor.dtypes is None else tensor.dtypes
+
+
+def _of_instance(tensor: Tensor, number: int, of_root: Mapping[int, torch.dtype]) -> torch.dtype:
     dtypes = tensor.dtypes
-    assert dtypes is not None
+    if dtypes is None:
+        return of_root[id(tensor.root)]
     return dtypes[number] if number < len(dtypes) else dtypes[0]
 
 
@@ -161,17 +176,21 @@ class FromCalls:
         several = [name for name, dtypes in found.items() if len(dtypes) > 1]
         if key is None and several:
             key = several[0]
+        leaders = [] if key is None else [key]  # of which others have the dtype
         for name in sorted((name for name, dtypes in found.items() if dtypes), key=lambda name: name != key):
-            if key is not None and name != key and self._are_tied(name, key):
+            other = next((each for each in leaders if each != name and self._are_tied(name, each)), None)
+            if other is not None:
                 yield self._check(
                     name,
                     unchecked[name],
-                    f"{name}.dtype != {key}.dtype",
-                    f"{key} and {name} must have the same dtype",
-                    f", but {key} is {{{key}.dtype}} and {name} is {{{name}.dtype}}; convert one with "
-                    f"{name}.to({key}.dtype)",
+                    f"{name}.dtype != {other}.dtype",
+                    f"{other} and {name} must have the same dtype",
+                    f", but {other} is {{{other}.dtype}} and {name} is {{{name}.dtype}}; convert one with "
+                    f"{name}.to({other}.dtype)",
                 )
                 continue
+            if len(found[name]) > 1:
+                leaders.append(name)
             dtypes = [str(dtype) for dtype in sorted(found[name], key=_usual_order)]
             yield self._check(
                 name,

@@ -102,10 +102,15 @@ class Host(HostLoops):
             problem = f"{function.__name__} ends without a result in some calls"
             raise DraftError(self.place(tree.body[-1]), problem, "return one always, or raise RuntimeError")
 
-    def known_by_name(self) -> dict[str, v.Tensor]:
-        """The tensors among its parameters and results whose dtypes are known."""
+    def known_by_name(self, *, with_choices: bool = False) -> dict[str, v.Tensor]:
+        """The tensors among its parameters and results whose dtypes are known; ``with_choices`` also those that may be
+        of several, whatever the key's dtype is."""
         taken = {name: value for name, value in self.arguments.items() if isinstance(value, v.Tensor)}
-        return {name: each for name, each in {**taken, **self.results}.items() if each.dtypes is not None}
+        return {
+            name: each
+            for name, each in {**taken, **self.results}.items()
+            if each.dtypes is not None or (with_choices and each.root.choices)
+        }
 
     def place(self, node: ast.AST) -> Place:
         path, offset = self.frames[-1]

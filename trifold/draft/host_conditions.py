@@ -248,7 +248,12 @@ class Conditions:
         evaluate = self.argument if all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops) else self.evaluate
         values = [evaluate(each) for each in (node.left, *node.comparators)]
         parts = []
-        for op, a, b in zip(node.ops, values, values[1:], strict=False):
+        constant = next((each for each in values if type(each) is int), None)
+        pairs: list[tuple[ast.cmpop, Any, Any]] = list(zip(node.ops, values, values[1:], strict=False))
+        if len(node.ops) > 1 and constant is not None and all(isinstance(op, ast.Eq) for op in node.ops):
+            # Each equals the number: more is known of it than of two unknown ones that are equal.
+            pairs = [(ast.Eq(), each, constant) for each in values if each is not constant]
+        for op, a, b in pairs:
             one = self._compared(op, a, b, node)
             if isinstance(one, bool):
                 if not one:

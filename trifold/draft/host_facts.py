@@ -138,6 +138,15 @@ class HostFacts(HostParts):
             (statement,) = ast.parse(text).body
             self.statement(statement, self.into, ())
 
+    def _in_own_order(self, dtypes: v.Dtypes | None) -> v.Dtypes | None:
+        """The forward function's dtypes of a tensor, in the order of this function's key; None if the key is not one of
+        its tensors, of the same dtypes."""
+        name = next((name for name, tensor in self.arguments.items() if tensor is self.key), "")
+        of_key = self.earlier[name].dtypes if name in self.earlier else None
+        if dtypes is None or of_key is None or len(dtypes) != len(of_key) or {*of_key} != {*self.key_dtypes}:
+            return None
+        return tuple(dtypes[of_key.index(each)] for each in self.key_dtypes)
+
     def expect_earlier(self) -> None:
         """Check the dtypes that the forward function gives to tensors, where the function has no check of its own."""
         self.expecting = False
@@ -147,14 +156,15 @@ class HostFacts(HostParts):
                 continue
             if tensor.dtypes is not None:
                 continue
-            if known.dtypes is None or len(known.dtypes) != len(self.key_dtypes) or known.dtypes == self.key_dtypes:
+            dtypes = self._in_own_order(known.dtypes)
+            if dtypes is None or dtypes == self.key_dtypes:
                 continue
-            dtype = self.dtype_code(v.DtypeOf(known.dtypes), ast.Constant(None))
+            dtype = self.dtype_code(v.DtypeOf(dtypes), ast.Constant(None))
             test = cpp.Infix("==", call("trifold::dtype_code", tensor.expr), dtype, type=v.BOOL)
             message = f"{self.function.__name__}: {name} must be of the dtype that the forward function gives it, not "
             words = cpp.Name(f"trifold::Dtype{{{text_of(tensor.expr)}}}")
             self.into.append(cpp.Run(cpp.CallTo("trifold::check", (test, self.message_part(message), words))))
-            tensor.known = known.dtypes
+            tensor.known = dtypes
             if known.dimensions is not None:
                 self.require_dimensions(tensor, known.dimensions)
 

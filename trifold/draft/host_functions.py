@@ -252,7 +252,7 @@ def _for_each_combination(host: Host, passed: list[Any], free: list[v.Tensor], o
         if tensor is not None and len(known) == len(columns):
             whole = [each if len(each) > 1 else each * len(host.key_dtypes) for each in known]
             in_turn = tuple(each[n] for n in range(len(host.key_dtypes)) for each in whole)
-            tensor = dataclasses.replace(tensor, known=in_turn, like=None, choices=())
+            tensor = dataclasses.replace(tensor, known=in_turn, like=None, choices=(), one_of=(tensor,))
             argument = v.Output(tensor) if isinstance(argument, v.Output) else tensor
         made.append(argument)
     return made

@@ -160,7 +160,7 @@ class Tensor:
     strided: bool = False  # an argument whose strides are passed to the kernel
     same_shape: list[Tensor] = field(default_factory=list)
     like: Tensor | None = None  # the tensor that has the same dtype
-    one_of: tuple[Tensor, ...] = ()  # the two of which a condition chooses this one
+    one_of: tuple[Tensor, ...] = ()  # the tensors that this one may be: a condition chooses
     sizes: tuple[int, ...] | None = None  # of an element, for each dtype of the key, if the dtype is unknown
     choices: Dtypes = ()  # the dtypes that a check allows, whatever the key's is
     # for each dtype of the key, if that decides: whether it is the first of the two
