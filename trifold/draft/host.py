@@ -25,7 +25,7 @@ from trifold.draft.host_syntax import simplified, statement_remedy
 from trifold.draft.host_values import NUMBERS
 from trifold.draft.one_device import OneDevice
 from trifold.draft.refusal import DraftError, Place
-from trifold.draft.source import function_tree, without_none
+from trifold.draft.source import function_tree, with_positional_parameters, without_none
 from trifold.draft.variables import KEYWORDS
 
 
@@ -95,7 +95,7 @@ class Host(HostLoops):
         self.other_errors = set()
         self.result = "void"
         self.one_device = OneDevice()
-        tree = self._tree(function)
+        tree = with_positional_parameters(self._tree(function))
         self._parameters(function, tree)
         self.arguments = dict(self.names)
         if self.statements(tree.body, self.body) is None and self.result != "void":
@@ -329,6 +329,8 @@ class Host(HostLoops):
             return tuple(self.size(tensor, d) for d in range(len(target.elts)))
         if isinstance(value, tuple) and len(value) == len(target.elts):
             return value
+        if isinstance(value, v.Pieces):
+            return tuple(value.make(place, len(target.elts)) for place in range(len(target.elts)))
         if isinstance(value, v.Listed):
             return tuple(self.numbers_of(value.tensor, range(len(target.elts)), target, all_of=True))
         if isinstance(value, v.Sizes):

@@ -156,11 +156,22 @@ class Conditions:
     def length(self, numbers: v.Sizes | v.Tensors) -> v.Number:
         raise NotImplementedError
 
+    def numbers_in(self, value: Any) -> tuple[Any, ...] | None:
+        raise NotImplementedError
+
+    def dimensions_of(self, tensor: v.Tensor) -> v.Number:
+        raise NotImplementedError
+
     def truth(self, value: Any) -> Any:
         """The value as a condition: a Python bool if it is known."""
         if isinstance(value, v.Method):
             raise TypeError(f".{value.name} is no condition, unless it is called")
-        if isinstance(value, v.Tensor | v.Shape | v.Sizes | v.Text | v.Listed):
+        if isinstance(value, v.Shape) and all(isinstance(part, v.Part) for part in value.parts):
+            numbers = self.numbers_in(value)
+            return bool(numbers) if numbers is not None else self._has_sizes(value)
+        if isinstance(value, v.Sizes):
+            return infix("!=", self.length(value), v.number(0), v.BOOL)
+        if isinstance(value, v.Tensor | v.Shape | v.Text | v.Listed):
             raise TypeError("a tensor, shape or string is no condition")
         if isinstance(value, v.Tensors):
             return infix("!=", self.length(value), v.number(0), v.BOOL)
@@ -168,6 +179,15 @@ class Conditions:
             zero = v.number(0)
             return infix("!=", value, zero, v.BOOL)
         return value if isinstance(value, v.Number) else bool(value)
+
+    def _has_sizes(self, shape: v.Shape) -> v.Number:
+        """Whether the parts of a shape have any dimensions."""
+        counts = [
+            infix(">", self.dimensions_of(part.tensor), v.number(part.start - part.stop), v.BOOL)
+            for part in shape.parts
+            if isinstance(part, v.Part)
+        ]
+        return self._joined(False, counts)
 
     def logical(self, all_of: bool, nodes: list[ast.expr]) -> Any:
         parts: list[v.Number] = []

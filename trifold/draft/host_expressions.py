@@ -261,10 +261,8 @@ class HostExpressions(HostTexts):
                     return rounded
         value = self.evaluate(node.operand)
         if isinstance(node.op, ast.Not):
-            value = self.truth(value) if isinstance(value, v.Tensors) else value
-            if not isinstance(value, v.Number):
-                return not self.truth(value)
-            return self.negation(value)
+            test = value if isinstance(value, v.Number) else self.truth(value)
+            return self.negation(test) if isinstance(test, v.Number) else not test
         if not isinstance(value, v.Number):
             return UNARY[type(node.op)](value)
         sign = {ast.USub: "-", ast.Invert: "~"}[type(node.op)]

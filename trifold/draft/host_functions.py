@@ -16,7 +16,7 @@ import torch
 from numba import types
 
 from trifold import prototype
-from trifold.draft import cpp
+from trifold.draft import cpp, host_pieces
 from trifold.draft import host_values as v
 from trifold.draft.host import Host, Launch
 from trifold.draft.host_conditions import call, infix, scalar_of, text_of, whole_shape
@@ -562,5 +562,6 @@ HANDLERS: dict[Any, Handler] = {
     str: _str,
     bool: _bool,
     len: _length,
+    **host_pieces.HANDLERS,
     np.errstate: lambda host, arguments, keywords, node: None,
 }

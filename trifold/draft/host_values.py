@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -311,6 +311,17 @@ class Sizes:
 
     expr: cpp.Expr
     listed: bool = False
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Pieces of a tensor, whose number is that of the names into which they are unpacked.
+
+    Attributes:
+        make: the piece at a place, of so many.
+    """
+
+    make: Callable[[int, int], Tensor]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import torch
 
 import trifold.prototype
 from trifold.draft.refusal import DraftError, Place
-from trifold.draft.source import function_tree, without_none
+from trifold.draft.source import function_tree, with_positional_parameters, without_none
 from trifold.draft.tree import assigned_names
 
 _SIMPLE = {
@@ -36,7 +36,8 @@ class LaunchFunction:
     def __init__(self, function: FunctionType) -> None:
         self.function = function
         self.name = function.__name__
-        self.tree, self._before = function_tree(function)
+        tree, self._before = function_tree(function)
+        self.tree = with_positional_parameters(tree)
         hints = typing.get_type_hints(function)
         self.parameters = {each.arg: self._type(hints.get(each.arg), each.arg) for each in self.tree.args.args}
         self.results = self._results(hints.get("return"))

@@ -171,6 +171,14 @@ def function_tree(function: FunctionType) -> tuple[ast.FunctionDef, int]:
     return tree, first - 1
 
 
+def with_positional_parameters(tree: ast.FunctionDef) -> ast.FunctionDef:
+    """The function with parameters after ``*`` as plain ones, which C++ has alone; their defaults are the caller's."""
+    if tree.args.kwonlyargs:
+        tree.args.args += tree.args.kwonlyargs
+        tree.args.kwonlyargs, tree.args.kw_defaults, tree.args.defaults = [], [], []
+    return tree
+
+
 def without_none(hint: Any) -> tuple[Any, bool]:
     """The type X of an annotation ``X | None``, as a type that schemas have, and whether it is one."""
     optional = typing.get_origin(hint) in (typing.Union, UnionType) and type(None) in typing.get_args(hint)
@@ -182,6 +190,8 @@ def without_none(hint: Any) -> tuple[Any, bool]:
             return GenericAlias(list, (element,)), optional
         case builtins.tuple, (element, builtins.Ellipsis):
             return GenericAlias(list, (element,)), optional
+        case builtins.tuple, elements if elements and all(each is int for each in elements):
+            return GenericAlias(list, (int,)), optional
     return inner, optional
 
 

@@ -89,6 +89,66 @@ bool any_of(Dims sizes, F&& f) {
   return std::any_of(sizes.begin(), sizes.end(), f);
 }
 
+// The shape to which shapes are broadcast: torch.broadcast_shapes.
+inline std::vector<int64_t> broadcast_shapes(std::initializer_list<Dims> shapes) {
+  std::vector<int64_t> made;
+  for (const Dims& shape : shapes) made.insert(made.begin(), shape.size() - std::min(shape.size(), made.size()), 1);
+  for (const Dims& shape : shapes) {
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      int64_t& size = made[made.size() - shape.size() + d];
+      check(size == 1 || shape[d] == 1 || size == shape[d], "shapes do not broadcast: ", shape, " has ", shape[d],
+            " where another one has ", size);
+      if (size == 1) size = shape[d];
+    }
+  }
+  return made;
+}
+
+// A view of `x` in which dimensions of one element have other sizes: x.expand(sizes); -1 leaves a size.
+inline Tensor expand(const Tensor& x, Dims sizes) {
+  const std::size_t count = static_cast<std::size_t>(x.dim());
+  check(sizes.size() >= count, "a tensor of shape ", Shape{x}, " is not expanded to ", sizes);
+  std::vector<int64_t> made(sizes.begin(), sizes.end()), strides(sizes.size(), 0);
+  for (std::size_t d = 0; d < count; ++d) {
+    const std::size_t at = sizes.size() - count + d;
+    const int64_t own = x.size(static_cast<int64_t>(d));
+    if (made[at] == -1) made[at] = own;
+    check(own == made[at] || own == 1, "a tensor of shape ", Shape{x}, " is not expanded to ", sizes);
+    if (own == made[at]) strides[at] = x.stride(static_cast<int64_t>(d));
+  }
+  AtenTensorHandle handle = nullptr;
+  TORCH_ERROR_CODE_CHECK(aoti_torch__reinterpret_tensor(x.get(), static_cast<int64_t>(made.size()), made.data(),
+                                                        strides.data(), x.storage_offset(), &handle));
+  return Tensor(handle);
+}
+
+// A part of a tensor: x.narrow(dim, start, length), which raises where there is less.
+inline Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
+  const int64_t size = x.size(dim), first = start < 0 ? start + size : start;
+  check(first >= 0 && length >= 0 && first + length <= size, "a tensor of shape ", Shape{x}, " has no ", length,
+        " elements from ", start, " on in dimension ", dim);
+  return torch::stable::narrow(const_cast<Tensor&>(x), dim, first, length);
+}
+// Piece `place` of the `count` pieces of x.split(size, dim), x.chunk(count, dim) and x.unbind(dim).
+inline Tensor piece(const Tensor& x, int64_t dim, int64_t size, int64_t place, int64_t count) {
+  const int64_t all = x.size(dim), pieces = all == 0 ? 1 : size > 0 ? ceil_div(all, size) : 0;
+  check(pieces == count, "a tensor of shape ", Shape{x}, " has ", pieces, " pieces of ", size, ", not ", count);
+  return narrow(x, dim, place * size, std::min(size, all - place * size));
+}
+inline Tensor chunk(const Tensor& x, int64_t dim, int64_t place, int64_t count) {
+  const int64_t all = x.size(dim);
+  if (all == 0) return narrow(x, dim, 0, 0);
+  return piece(x, dim, ceil_div(all, count), place, count);
+}
+inline Tensor unbound(const Tensor& x, int64_t dim, int64_t place, int64_t count) {
+  check(x.size(dim) == count, "a tensor of shape ", Shape{x}, " has ", x.size(dim), " parts, not ", count);
+  return torch::stable::select(x, dim, place);
+}
+inline void check_split(const Tensor& x, int64_t dim, Dims sizes) {
+  const int64_t all = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  check(all == x.size(dim), "sizes ", sizes, " do not add up to a size of ", Shape{x});
+}
+
 // Whether a table of keys and values has a key; and the value of a key.
 template <class Value, std::size_t count>
 bool has_entry(const std::pair<int64_t, Value> (&table)[count], int64_t key) {
