@@ -20,7 +20,7 @@ from trifold.draft.arithmetic import Arithmetic
 from trifold.draft.from_calls import Calls, FromCalls, Unchecked, What, rows_after, rows_of, tensors_after
 from trifold.draft.functions import Module, Written, constant_definitions
 from trifold.draft.host import Host, Launch
-from trifold.draft.host_conditions import call, scalar_of, scalar_type, text_of
+from trifold.draft.host_cpp import call, scalar_of, scalar_type, text_of
 from trifold.draft.infer import Analysis
 from trifold.draft.kernel import file_of
 from trifold.draft.overlap import Overlaps, read_parameters

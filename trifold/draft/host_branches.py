@@ -11,7 +11,7 @@ from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.compound import assignment
 from trifold.draft.host_calls import HostCalls, Jumped, Returned
-from trifold.draft.host_conditions import call, opposite, string, text_of
+from trifold.draft.host_cpp import call, opposite, string, text_of
 from trifold.draft.host_expressions import as_it_is
 from trifold.draft.host_facts import Knowledge
 from trifold.draft.host_jumps import returns

@@ -7,7 +7,7 @@ from typing import Any
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
-from trifold.draft.host_conditions import call, whole_shape
+from trifold.draft.host_cpp import call, whole_shape
 from trifold.draft.host_texts import HostTexts
 from trifold.draft.printer import expression
 from trifold.draft.refusal import DraftError

@@ -18,7 +18,7 @@ from trifold.draft.cpp import fits
 from trifold.draft.expressions import least_type
 from trifold.draft.folding import BINARY, UNARY
 from trifold.draft.host_comprehensions import HostComprehensions
-from trifold.draft.host_conditions import SIGNS, infix, opposite, text_of
+from trifold.draft.host_cpp import SIGNS, infix, opposite, text_of
 from trifold.draft.host_powers import as_float, power
 from trifold.draft.host_ranges import range_of_result
 from trifold.draft.host_syntax import statement_remedy

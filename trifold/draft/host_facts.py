@@ -12,7 +12,7 @@ import torch
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.from_calls import FromCalls
-from trifold.draft.host_conditions import call, text_of
+from trifold.draft.host_cpp import call, text_of
 from trifold.draft.host_parts import HostParts
 
 #: What checks tell about a tensor, and about a number that may be None.

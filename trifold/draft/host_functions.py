@@ -17,7 +17,7 @@ from trifold import prototype
 from trifold.draft import cpp, host_launch, host_pieces
 from trifold.draft import host_values as v
 from trifold.draft.host import Host
-from trifold.draft.host_conditions import call, text_of, whole_shape
+from trifold.draft.host_cpp import call, text_of, whole_shape
 from trifold.draft.host_powers import as_float
 from trifold.draft.host_tensors import count_of, full_of, new_empty, new_like, of_dtype, ones_of, sizes_given, zeros_of
 from trifold.draft.printer import expression

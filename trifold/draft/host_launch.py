@@ -13,7 +13,7 @@ from trifold import prototype
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.host import Host, Launch
-from trifold.draft.host_conditions import call, infix, scalar_of, text_of
+from trifold.draft.host_cpp import call, infix, scalar_of, text_of
 from trifold.draft.refusal import DraftError
 
 _MOST_INSTANCES = 32  # of a kernel: four floating types of two tensors, and two types of indices

@@ -8,7 +8,7 @@ from typing import Any
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
-from trifold.draft.host_conditions import call, text_of
+from trifold.draft.host_cpp import call, text_of
 from trifold.draft.host_numbers import HostNumbers
 from trifold.draft.refusal import DraftError
 

@@ -14,7 +14,7 @@ from trifold.draft import host_values as v
 from trifold.draft.array_variables import Move, in_parallel
 from trifold.draft.host_branches import assign_at_end
 from trifold.draft.host_calls import Jumped, Returned
-from trifold.draft.host_conditions import infix, opposite
+from trifold.draft.host_cpp import infix, opposite
 from trifold.draft.host_jumps import jumps, returns, without_jumps
 from trifold.draft.host_lists import HostLists
 from trifold.draft.refusal import DraftError

@@ -11,7 +11,7 @@ import torch
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.host_branches import HostBranches
-from trifold.draft.host_conditions import call, text_of
+from trifold.draft.host_cpp import call, text_of
 from trifold.draft.refusal import DraftError
 from trifold.draft.type_names import element_name
 

@@ -13,7 +13,7 @@ from numba.core.dispatcher import Dispatcher
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
-from trifold.draft.host_conditions import call, is_table, text_of, whole_shape
+from trifold.draft.host_cpp import call, is_table, text_of, whole_shape
 from trifold.draft.host_expressions import HostExpressions
 from trifold.draft.printer import expression
 from trifold.draft.refusal import DraftError

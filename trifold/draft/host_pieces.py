@@ -12,7 +12,7 @@ import torch
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.host import Host
-from trifold.draft.host_conditions import call
+from trifold.draft.host_cpp import call
 from trifold.draft.host_tensors import count_of, sizes_given
 from trifold.draft.refusal import DraftError
 

@@ -13,7 +13,7 @@ from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.from_calls import Unchecked
 from trifold.draft.host import Host
-from trifold.draft.host_conditions import call, text_of
+from trifold.draft.host_cpp import call, text_of
 from trifold.draft.refusal import DraftError
 
 _ADDRESS = (0, 2**63 - 1)

@@ -10,7 +10,8 @@ import torch
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
-from trifold.draft.host_conditions import Conditions, call, string, text_of, whole_shape
+from trifold.draft.host_conditions import Conditions
+from trifold.draft.host_cpp import call, string, text_of, whole_shape
 from trifold.draft.refusal import DraftError
 
 
