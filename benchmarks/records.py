@@ -423,6 +423,18 @@ def _run_all(record: Record, file: Path, end: float, root: Path) -> bool:
     return True
 
 
+def commit_of_sources(root: Path) -> str | None:
+    """The commit whose sources the tree has: results may have changed since, as by the record measured before. None if
+    other files have, or without git."""
+
+    def git(*command: str) -> str | None:
+        done = subprocess.run(("git", "-C", str(root), *command), capture_output=True, text=True, check=False)
+        return None if done.returncode else done.stdout.strip()
+
+    changes = git("status", "--porcelain", "--", ".", f":!{RESULTS}")
+    return git("rev-parse", "HEAD") if changes == "" else None
+
+
 def _run(command: str, file: Path, seconds: float, root: Path) -> bool:
     """Return whether ``command`` ended by itself. (A nonzero status may be a missed target, which is a result.)"""
     with tempfile.TemporaryDirectory() as scratch:
@@ -431,6 +443,8 @@ def _run(command: str, file: Path, seconds: float, root: Path) -> bool:
         path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
         python_path = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
         environment = os.environ | {"PATH": path, "PYTHONPATH": python_path}
+        if commit := commit_of_sources(root):
+            environment.setdefault("TRIFOLD_COMMIT", commit)
         child = subprocess.Popen(["bash", "-c", text], cwd=root, env=environment, start_new_session=True)
         try:
             child.wait(timeout=seconds)

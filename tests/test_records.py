@@ -195,6 +195,25 @@ def test_the_commands_are_those_of_this_tree() -> None:
             assert all((ROOT / word).exists() for word in words if word.startswith(("benchmarks/", "tests/"))), text
 
 
+def test_a_result_that_was_just_measured_is_no_change_of_the_sources(tmp_path: Path) -> None:
+    def git(*command: str) -> str:
+        name = ("-c", "user.name=a", "-c", "user.email=a@b")
+        done = subprocess.run(("git", "-C", str(tmp_path), *name, *command), capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    git("init", "-q")
+    (tmp_path / RESULTS).mkdir(parents=True)
+    (tmp_path / RESULTS / "one.json").write_text("1", encoding="utf-8")
+    (tmp_path / "kernel.cu").write_text("1", encoding="utf-8")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    (tmp_path / RESULTS / "one.json").write_text("2", encoding="utf-8")
+    (tmp_path / RESULTS / "other.json").write_text("1", encoding="utf-8")
+    assert records.commit_of_sources(tmp_path) == git("rev-parse", "HEAD")
+    (tmp_path / "kernel.cu").write_text("2", encoding="utf-8")
+    assert records.commit_of_sources(tmp_path) is None
+
+
 def test_a_stamp_is_of_the_records_commit_and_leaves_the_rest(tmp_path: Path) -> None:
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     (tmp_path / "kernel.cu").write_text("int a;\n")
