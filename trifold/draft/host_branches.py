@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from trifold.draft import cpp
@@ -21,6 +22,16 @@ from trifold.draft.walk import walk
 
 #: Of a name that has different values after the branches of a condition.
 _DIFFERENT = v.Unknown("this has another value after each branch of a condition", "choose by an expression")
+
+
+@dataclass(frozen=True)
+class _Branches:
+    """Both branches of a condition in C++, and where the statements before it are."""
+
+    test: v.Number
+    bodies: list[list[cpp.Stmt]]
+    into: list[cpp.Stmt]
+    node: ast.If
 
 
 class HostBranches(HostCalls):
@@ -92,8 +103,10 @@ class HostBranches(HostCalls):
         self.names = dict(alive[0]) if alive else before
         if len(alive) == 2:
             differing = sorted(n for n in {*alive[0], *alive[1]} if alive[0].get(n) is not alive[1].get(n))
+            branches = _Branches(test, bodies, into, node)
             for name in differing:
-                self.names[name] = self._merged(name, test, values, bodies, into, node, alone=len(differing) == 1)
+                found = [each.get(name) for each in values]
+                self.names[name] = self._merged(name, found, branches, alone=len(differing) == 1)
         if bodies[0]:
             into.append(cpp.If(test.expr, bodies[0], bodies[1]))
         elif bodies[1]:
@@ -106,31 +119,21 @@ class HostBranches(HostCalls):
             return self.statements([*branch, *rest], into) or Returned(None)
         return self.statements(branch, into)
 
-    def _merged(
-        self,
-        name: str,
-        test: v.Number,
-        values: list[dict[str, Any]],
-        bodies: list[list[cpp.Stmt]],
-        into: list[cpp.Stmt],
-        node: ast.If,
-        *,
-        alone: bool,
-    ) -> Any:
-        """The value of a name after both branches of a condition."""
-        found = [each.get(name) for each in values]
+    def _merged(self, name: str, found: list[Any], branches: _Branches, *, alone: bool) -> Any:
+        """The value of a name after both branches of a condition, which gave it the values that are ``found``."""
         if all(isinstance(each, (v.Shape, v.Sizes, tuple)) for each in found):
-            return self._merged_sizes(name, test, values, bodies, into, node, alone=alone)
+            return self._merged_sizes(name, found, branches, alone=alone)
         numbers = all(isinstance(each, (v.Number, bool, int, float)) for each in found)
         tensors = all(isinstance(each, v.Tensor) for each in found)
         if not numbers and not tensors:
             return _DIFFERENT
-        made = self.chosen(test, found[0], found[1], node)
+        made = self.chosen(branches.test, found[0], found[1], branches.node)
         if not isinstance(made, (v.Number, v.Tensor)):
             return _DIFFERENT
+        bodies, into = branches.bodies, branches.into
         pairs = list(zip(bodies, found, strict=True))
         if alone and all(not body or (len(body) == 1 and _just_declared(body, each)) for body, each in pairs):
-            return self.named(self._chosen_at_once(test, made, found, bodies), name, into)
+            return self.named(self._chosen_at_once(branches.test, made, found, bodies), name, into)
         # If several names differ, the value of one may use another.
         declared = [text for body, value in pairs for text in _just_declared(body, value)] if alone else []
         own = cpp.Name(declared[0] if declared else self.fresh(name), type=made.expr.type, interval=made.expr.interval)
@@ -143,37 +146,27 @@ class HostBranches(HostCalls):
                 body.append(cpp.Assign(own, "=", expr))
         return dataclasses.replace(made, expr=own)
 
-    def _merged_sizes(
-        self,
-        name: str,
-        test: v.Number,
-        values: list[dict[str, Any]],
-        bodies: list[list[cpp.Stmt]],
-        into: list[cpp.Stmt],
-        node: ast.If,
-        *,
-        alone: bool,
-    ) -> Any:
+    def _merged_sizes(self, name: str, found: list[Any], branches: _Branches, *, alone: bool) -> Any:
         """Likewise, of shapes, lists and tuples: tuples of one length have a variable for each element."""
-        first, second = (each[name] for each in values)
+        first, second = found
         parts = [each for value in (first, second) if isinstance(value, tuple) for each in value]
         one_by_one = isinstance(first, tuple) and isinstance(second, tuple) and len(first) == len(second)
         if one_by_one and not any(isinstance(part, v.Part) for part in parts):
             elements = []
             for place, pair in enumerate(zip(first, second, strict=True)):
-                of_place = f"{name}_{place}"
                 same = pair[0] is pair[1] or (type(pair[0]) is type(pair[1]) is int and pair[0] == pair[1])
-                given = [{of_place: each} for each in pair]
-                merged = pair[0] if same else self._merged(of_place, test, given, bodies, into, node, alone=False)
-                elements.append(merged)
+                of_place = f"{name}_{place}"
+                elements.append(pair[0] if same else self._merged(of_place, list(pair), branches, alone=False))
             return type(first)(elements) if not any(each is _DIFFERENT for each in elements) else _DIFFERENT
         if not all(isinstance(part, (v.Part, v.Number, int)) for part in parts):
             return _DIFFERENT
         own = cpp.Name(self.fresh(name))
-        into.append(cpp.Declare("std::vector<int64_t>", [own.text]))
-        for body, value in zip(bodies, (first, second), strict=True):
+        branches.into.append(cpp.Declare("std::vector<int64_t>", [own.text]))
+        for body, value in zip(branches.bodies, found, strict=True):
             is_new = alone and isinstance(value, v.Sizes) and bool(_just_declared(body, value))
-            copied = call("trifold::sizes", value.expr) if isinstance(value, v.Sizes) else self.list_of(value, node)
+            copied = (
+                call("trifold::sizes", value.expr) if isinstance(value, v.Sizes) else self.list_of(value, branches.node)
+            )
             assign_at_end(body, own, value.expr if is_new else copied)
         return v.Sizes(own, getattr(first, "listed", False) or isinstance(first, v.Elements))
 

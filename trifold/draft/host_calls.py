@@ -142,10 +142,9 @@ class HostCalls(HostFacts):
     def method(self, method: v.Method, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
         owner, name = method.owner, method.name
         if isinstance(owner, v.Tensor):
-            from trifold.draft import host_pieces  # which import this class
-            from trifold.draft.host_tensors import METHODS
+            from trifold.draft.host_pieces import METHODS  # which imports this class
 
-            found: Any = METHODS.get(name) or host_pieces.METHODS.get(name)
+            found: Any = METHODS.get(name)
             if found is None:
                 raise DraftError(
                     self.place(node),

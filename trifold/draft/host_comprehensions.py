@@ -32,15 +32,16 @@ class HostComprehensions(HostTexts):
         if change is not None:
             return self._changed(change, node)
         (one,) = node.generators
-        sizes = self._sizes_of_call(one)
-        if sizes is not None:
-            each = self._of_each(sizes, one, node.elt)
+        counted = _counted(one)
+        over = self.evaluate(one.iter if counted is None else counted)
+        if isinstance(over, v.Sizes) or (isinstance(over, v.Shape) and self.numbers_in(over) is None):
+            each = self._of_each(over, one, node.elt)
             return each if isinstance(node, ast.GeneratorExp) else self.list_of_each(each, node)
         if one.ifs:
             raise DraftError(self.place(node), "a comprehension with if is not translated", "write it without")
-        values = self.series(self.evaluate(one.iter), one.iter)
+        values = self.series(over, one.iter)
         before, found = dict(self.names), []
-        for value in values:
+        for value in values if counted is None else enumerate(values):
             self._bind(one.target, value)
             found.append(self.evaluate(node.elt))
         self.names = before
@@ -53,15 +54,6 @@ class HostComprehensions(HostTexts):
             return v.Sizes(call("trifold::without_size", sizes, index), listed=True)
         number = v.number(self.evaluate(change.number)).expr
         return v.Sizes(call("trifold::with_size", sizes, index, number), listed=True)
-
-    def _sizes_of_call(self, one: ast.comprehension) -> v.Sizes | v.Shape | None:
-        """The sizes that a comprehension runs over, if the call decides how many they are; of ``enumerate`` those that
-        it counts."""
-        node = _counted(one) or one.iter
-        over = self.evaluate(node) if _is_simple(node) else None
-        if isinstance(over, v.Sizes) or (isinstance(over, v.Shape) and self.numbers_in(over) is None):
-            return over
-        return None
 
     def _of_each(self, sizes: v.Sizes | v.Shape, one: ast.comprehension, element: ast.expr) -> v.OfEach:
         counted = _counted(one) is not None
@@ -128,8 +120,3 @@ def _counted(one: ast.comprehension) -> ast.expr | None:
         case ast.Call(func=ast.Name(id="enumerate"), args=[over], keywords=[]):
             return over
     return None
-
-
-def _is_simple(node: ast.expr) -> bool:
-    """Whether evaluating it twice is as good as once."""
-    return isinstance(node, ast.Name | ast.Attribute | ast.Subscript)

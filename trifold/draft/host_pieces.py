@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from trifold.draft import cpp
+from trifold.draft import cpp, host_tensors
 from trifold.draft import host_values as v
 from trifold.draft.host import Host
 from trifold.draft.host_cpp import call
@@ -21,26 +21,22 @@ def _given(names: tuple[str, ...], arguments: Any, keywords: Mapping[str, Any]) 
     return dict(zip(names, arguments, strict=False)) | dict(keywords.items())
 
 
-def _dimension(host: Host, given: Mapping[str, Any], node: ast.Call) -> cpp.Expr:
+def _dimension(host: Host, given: Mapping[str, Any], node: ast.Call) -> v.Number:
     dimension = v.number(given.get("dim", 0))
     if dimension.type != v.INT:
         raise DraftError(host.place(node), "this dimension is no integer", "write a number, or an int argument")
-    return dimension.expr
+    return dimension
 
 
-def _piece(x: v.Tensor, function: str, *arguments: cpp.Expr, fewer: int = 0) -> v.Tensor:
+def _piece(x: v.Tensor, function: str, *numbers: v.Number | int, fewer: int = 0) -> v.Tensor:
     dimensions = None if x.dimensions is None else x.dimensions - fewer
-    return v.Tensor(call(function, x.expr, *arguments), x.dtypes, dimensions, strided=True, memory=x.memory)
-
-
-def _literal(number: int) -> cpp.Expr:
-    return cpp.Literal(str(number), number)
+    expr = call(function, x.expr, *(v.number(each).expr for each in numbers))
+    return v.Tensor(expr, x.dtypes, dimensions, strided=True, memory=x.memory)
 
 
 def _narrowed(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     given = _given(("dim", "start", "length"), arguments, keywords)
-    start, length = (v.number(given[name]).expr for name in ("start", "length"))
-    return _piece(x, "trifold::narrow", _dimension(host, given, node), start, length)
+    return _piece(x, "trifold::narrow", _dimension(host, given, node), given["start"], given["length"])
 
 
 def _split(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
@@ -48,15 +44,14 @@ def _split(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], no
     given = _given(("split_size", "dim"), arguments, keywords)
     dim, size = _dimension(host, given, node), given["split_size"]
     if isinstance(size, tuple):
-        host.into.append(cpp.Run(call("trifold::check_split", x.expr, dim, host.dims(size, node))))
+        host.into.append(cpp.Run(call("trifold::check_split", x.expr, dim.expr, host.dims(size, node))))
         pieces: list[v.Tensor] = []
         start: Any = 0
         for each in size:
-            pieces.append(_piece(x, "trifold::narrow", dim, v.number(start).expr, v.number(each).expr))
+            pieces.append(_piece(x, "trifold::narrow", dim, start, each))
             start = host.binary(operator.add, start, each, node)
         return tuple(pieces)
-    step = v.number(size).expr
-    return v.Pieces(lambda place, count: _piece(x, "trifold::piece", dim, step, _literal(place), _literal(count)))
+    return v.Pieces(lambda place, count: _piece(x, "trifold::piece", dim, size, place, count))
 
 
 def _chunk(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
@@ -66,12 +61,12 @@ def _chunk(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], no
         raise DraftError(
             host.place(node), "the number of chunks is not known while drafting", "write x.split(size, dim)"
         )
-    return tuple(_piece(x, "trifold::chunk", dim, _literal(place), _literal(count)) for place in range(count))
+    return tuple(_piece(x, "trifold::chunk", dim, place, count) for place in range(count))
 
 
 def _unbound(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
     dim = _dimension(host, _given(("dim",), arguments, keywords), node)
-    return v.Pieces(lambda place, count: _piece(x, "trifold::unbound", dim, _literal(place), _literal(count), fewer=1))
+    return v.Pieces(lambda place, count: _piece(x, "trifold::unbound", dim, place, count, fewer=1))
 
 
 def _expanded(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
@@ -100,6 +95,7 @@ def _broadcast(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.C
 
 
 METHODS: dict[str, Any] = {
+    **host_tensors.METHODS,
     "narrow": _narrowed,
     "split": _split,
     "chunk": _chunk,
