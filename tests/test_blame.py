@@ -59,7 +59,7 @@ MISTAKES = {
         "errors",
         "ports",
         "op.swiglu.nothing(",
-        ": raises AttributeError, not RuntimeError, TypeError or ValueError: ",
+        ": raises AttributeError, not RuntimeError, TypeError, ValueError or IndexError: ",
     ),
     "the port's backward": Raising(
         "rms_norm",

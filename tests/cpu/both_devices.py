@@ -2,12 +2,14 @@
 
 ``NVCC_APPEND_FLAGS=--fmad=false python -m tests.cpu.both_devices FILE.json [op...]`` writes one row for each op, dtype
 and result. With this flag nvcc rounds each operation once, as g++ does; otherwise a multiply and an add may be rounded
-together.
+together. Ops are compared in processes of their own, several at once.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
+import multiprocessing
 import os
 import sys
 from dataclasses import asdict, dataclass
@@ -152,18 +154,25 @@ def _cell(implementation: Implementation, spec: Spec, device: str) -> Cell:
     return Cell(spec, implementation, device, plain, Search(DRAWN), _LIMITS, announce=lambda *what: None)
 
 
+def _rows(op: str) -> list[Row]:
+    torch.set_num_threads(1)
+    files = Workspace.find().op(op)
+    implementation, spec = load_port(files), load_spec(files)
+    if spec.not_on_cpu:
+        return []
+    _same_noise(implementation)
+    return compare(*(_cell(implementation, spec, device) for device in DEVICES))
+
+
 def main() -> None:
     file, *ops = sys.argv[1:]
     workspace = Workspace.find()
-    rows: list[Row] = []
-    every = {files: load_port(files) for files in map(workspace.op, ops or workspace.ops())}
-    of_port = {files: port.overload().namespace for files, port in every.items()}
+    names = ops or workspace.ops()
+    of_port = {files: load_port(files).overload().namespace for files in map(workspace.op, names)}
     build_all(BuildRequest(files, device, name) for files, name in of_port.items() for device in DEVICES)
-    for files, implementation in every.items():
-        spec = load_spec(files)
-        if not spec.not_on_cpu:
-            _same_noise(implementation)
-            rows += compare(*(_cell(implementation, spec, device) for device in DEVICES))
+    processes = max(1, min(len(names), len(os.sched_getaffinity(0)) // 2))
+    with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        rows = [row for of_op in pool.map(_rows, names, chunksize=1) for row in of_op]
     facts = environment(workspace.root, torch.device("cuda")) | {
         "nvcc": os.environ.get("NVCC_APPEND_FLAGS", ""),
         "sources": sources("cpu/ports-on-gpu.json"),

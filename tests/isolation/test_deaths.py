@@ -63,7 +63,7 @@ ENDS = {
     "os._exit(0)": "the process ended with status 0",
     "os.kill(os.getpid(), 11)": "the process died of SIGSEGV",
     "os.kill(os.getpid(), 9)": "the process died of SIGKILL, as when the system has no memory left for it",
-    "raise SystemExit(0)": "raises SystemExit, not RuntimeError, TypeError or ValueError: 0",
+    "raise SystemExit(0)": "raises SystemExit, not RuntimeError, TypeError, ValueError or IndexError: 0",
     "[os.write(n, b'{}' * 8) for n in range(3, 64) if is_socket(n)]": "wrote to the judge's connection",
 }
 

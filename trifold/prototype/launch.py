@@ -1,8 +1,9 @@
 """Launching a Numba kernel on torch tensors: in Numba's simulator for CPU tensors, on the GPU for CUDA tensors.
 
-Tensors are passed to the kernel as arrays of the same shape; on the GPU, with the same strides. Half types are
-converted to float32, as a kernel does when it loads them; an :class:`Output` is rounded to the tensor's dtype after the
-launch. A kernel thus computes in float32 for half types and otherwise in the tensors' dtype, as the C++ port does.
+Tensors are passed to the kernel as arrays of the same shape; on the GPU, with the same strides. Half and 8-bit
+floating types are converted to float32, as a kernel does when it loads them; an :class:`Output` is rounded to the
+tensor's dtype after the launch, as torch does. A kernel thus computes in float32 for these types and otherwise in the
+tensors' dtype, as the C++ port does.
 """
 
 from __future__ import annotations
@@ -26,7 +27,15 @@ THREADS_PER_BLOCK = 256  # as in the plain kernels of the port: trifold::threads
 
 ELEMENTS_PER_THREAD = 8  # of a row that a team of threads holds in its registers
 
-_HALF = (torch.float16, torch.bfloat16)
+# Dtypes that kernels do not compute in: arguments are converted to float32.
+_CONVERTED = (
+    torch.float16,
+    torch.bfloat16,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.float8_e4m3fnuz,
+    torch.float8_e5m2fnuz,
+)
 
 # For each kernel, by its identity: the kernel, and its number of launches by argument types.
 _launches: dict[int, tuple[Any, Counter[str]]] = {}
@@ -150,7 +159,7 @@ def _stage(argument: Any) -> Any:
     if not isinstance(tensor, Tensor):
         return tensor
     tensor = tensor.detach()
-    dtype = torch.float32 if tensor.dtype in _HALF else tensor.dtype
+    dtype = torch.float32 if tensor.dtype in _CONVERTED else tensor.dtype
     if tensor.is_cuda:
         return tensor.to(dtype)
     if tensor.dtype == dtype and tensor.is_contiguous():

@@ -7,6 +7,9 @@ from enum import StrEnum
 from trifold.findings import Finding
 from trifold.spec import Call
 
+# What an op raises to refuse a call; IndexError, as torch does for a dimension that does not exist.
+REFUSALS = (RuntimeError, TypeError, ValueError, IndexError)
+
 
 class CheckFailed(Exception):
     """A check found something wrong.

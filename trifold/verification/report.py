@@ -161,6 +161,7 @@ class Report:
         ops: one report an op.
         seconds: of wall time.
         environment: versions, driver, commit and sources, as in the results of ``trifold bench``.
+        seed: of the searches, if one was given; None for the usual one.
     """
 
     trifold: str
@@ -169,6 +170,7 @@ class Report:
     ops: tuple[OpReport, ...] = field(default=())
     seconds: float = 0.0
     environment: dict[str, Any] = field(default_factory=dict)
+    seed: int | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -212,6 +214,7 @@ class Report:
             "device": self.device,
             "verdict": self.verdict,
             "seconds": round(self.seconds, 1),
+            "seed": self.seed,
             "environment": self.environment,
             "ops": [
                 {

@@ -124,7 +124,7 @@ def verify(
     reports = tuple(_require_unchanged(result, changed[result.op]) for result in reports)
     seconds = time.monotonic() - started
     facts = environment(workspace.root, torch.device(place)) | {"sources": about}
-    report = Report(trifold, torch.__version__, machine.device_name, reports, seconds, facts)
+    report = Report(trifold, torch.__version__, machine.device_name, reports, seconds, facts, seed)
     if complete:
         _require_properties(checks, reports)
     if not coverage:

@@ -42,7 +42,7 @@ from trifold.verification.checks.surroundings import (
 )
 from trifold.verification.checks.values import compare
 from trifold.verification.comparison import same_values
-from trifold.verification.outcomes import CheckFailed
+from trifold.verification.outcomes import REFUSALS, CheckFailed
 from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
 from trifold.verification.tolerance import computable, same_bits, share_memory
@@ -50,6 +50,7 @@ from trifold.verification.tolerance import computable, same_bits, share_memory
 _DTYPE_NAMES = frozenset(name for name, value in vars(torch).items() if isinstance(value, torch.dtype))
 _ON_CPU = 2048  # elements, at most, in calls that are repeated on the CPU: more than a block has threads
 _LARGE_SALT = 11_000
+_NAMES = ", ".join(kind.__name__ for kind in REFUSALS[:-1])
 _MODES_OF = 2  # one call of so many is also made in each mode of autograd
 _DRAWN = 100  # draws, at most, to find a call with small whole numbers
 _FEW = 40  # elements, at most, in a call that is repeated with other numbers of the same sum
@@ -75,7 +76,7 @@ def errors(cell: Cell) -> None:
         args, kwargs = bad.make(cell.device)
         try:
             cell.implementation.function(*args, **kwargs)
-        except (RuntimeError, TypeError, ValueError) as error:
+        except REFUSALS as error:
             absent = [word for word in bad.mentions if word not in str(error)]
             if absent:
                 raise CheckFailed(
@@ -83,7 +84,7 @@ def errors(cell: Cell) -> None:
                 ) from error
         except Exception as error:
             raise CheckFailed(
-                f"{bad.name}: raises {type(error).__name__}, not RuntimeError, TypeError or ValueError: {error}",
+                f"{bad.name}: raises {type(error).__name__}, not {_NAMES} or {REFUSALS[-1].__name__}: {error}",
                 sample=bad.name,
             ) from error
         else:
@@ -99,7 +100,7 @@ def errors(cell: Cell) -> None:
 
 def _refuses_empty(cell: Cell, name: str, args: list[Any], kwargs: dict[str, Any]) -> None:
     """A dtype is refused also where there is nothing to compute."""
-    with contextlib.suppress(RuntimeError, TypeError, ValueError):
+    with contextlib.suppress(*REFUSALS):
         cell.implementation.function(*args, **kwargs)
         raise CheckFailed(f"{name}, of tensors without elements: nothing is raised", sample=name)
 
@@ -160,7 +161,7 @@ def _refuses_other_gradients(cell: Cell) -> None:
             outputs = [computable(result).sum() for result in results if result.requires_grad]
             ones = [torch.ones_like(output) for output in outputs]
             grads = torch.autograd.grad(outputs, inputs, ones, allow_unused=True) if outputs else (None,)
-        except (RuntimeError, TypeError, ValueError) as error:
+        except REFUSALS as error:
             if name.partition("[")[0] not in str(error):
                 raise CheckFailed(
                     f"the error for a request of a gradient of {name} does not name it: {error}", call
