@@ -92,13 +92,17 @@ spec = Spec(
 '''
 
 
+def _workspace(root: Path, op: str, prototype: str, spec: str) -> Workspace:
+    for folder in ("prototypes", "cuda_src", "ports", "verify"):
+        (root / folder).mkdir()
+    (root / "prototypes" / f"{op}.py").write_text(prototype.lstrip(), encoding="utf-8")
+    (root / "verify" / f"{op}.py").write_text(spec.lstrip(), encoding="utf-8")
+    return Workspace.at(root)
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    for folder in ("prototypes", "cuda_src", "ports", "verify"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "prototypes" / "scale.py").write_text(PROTOTYPE.lstrip(), encoding="utf-8")
-    (tmp_path / "verify" / "scale.py").write_text(SPEC.lstrip(), encoding="utf-8")
-    return Workspace.at(tmp_path)
+    return _workspace(tmp_path, "scale", PROTOTYPE, SPEC)
 
 
 def _draft(workspace: Workspace) -> subprocess.CompletedProcess[str]:
@@ -219,3 +223,59 @@ def test_backward_is_for_each_combination_of_dtypes_that_forward_is_for(workspac
     assert "trifold::dispatch_dtypes<float, double>(table.scalar_type()" in binding
     assert "trifold::dispatch_dtypes<double, float>(grad.scalar_type()" in binding
     assert "launch<gathered_backward_kernel<T, Starts>>" in binding
+
+
+CAST = '''
+"""cast: x in another dtype, or in its own."""
+
+import torch
+from numba import cuda
+from torch import Tensor
+
+from trifold.prototype import launch_elementwise, output
+
+
+def reference(x, out_dtype=None):
+    return x.to(out_dtype or x.dtype).contiguous()
+
+
+@cuda.jit
+def cast_kernel(x, y, n):
+    i = cuda.grid(1)
+    if i < n:
+        y[i] = x[i]
+
+
+def cast(x: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
+    y = torch.empty(x.shape, dtype=out_dtype or x.dtype, device=x.device)
+    launch_elementwise(cast_kernel, x.numel(), x.reshape(-1), output(y.view(-1)), x.numel())
+    return y
+'''
+
+CAST_SPEC = '''
+"""cast: what it must satisfy."""
+
+import torch
+from hypothesis import strategies as st
+
+from trifold.spec import Call, Spec, TensorCase
+
+DTYPES = (torch.float32, torch.float16)
+
+
+@st.composite
+def _calls(draw, limits):
+    return Call((TensorCase((5,), draw(st.sampled_from(DTYPES))), draw(st.sampled_from((None, *DTYPES)))))
+
+
+spec = Spec(calls=_calls)
+'''
+
+
+def test_dtypes_of_an_argument_that_is_one(tmp_path: Path) -> None:
+    workspace = _workspace(tmp_path, "cast", CAST, CAST_SPEC)
+    done = draft(tmp_path, op="cast")
+    assert done.returncode == 0, done.stderr
+    assert "x must be float32 or float16, out_dtype must be float32 or float16" in " ".join(done.stdout.split())
+    text = workspace.files("cast").binding.read_text(encoding="utf-8")
+    assert "out_dtype.has_value() ? out_dtype.value() : x.scalar_type()" in text

@@ -11,11 +11,11 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
 
-from trifold.draft.host_values import FLOATING, Tensor
+from trifold.draft.host_values import FLOATING, Tensor, with_dtype
 from trifold.draft.refusal import DraftError, Place
 
 if TYPE_CHECKING:
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from trifold.spec import Call, Spec  # which imports hypothesis, in a fifth of a second
 
 What = Literal["dtype", "dimensions"]
+
+
+class Executor(Protocol):
+    """What executes a launch function, which has these arguments."""
+
+    function: Any
+    arguments: dict[str, Any]
 
 
 class Unchecked(DraftError):
@@ -33,7 +40,7 @@ class Unchecked(DraftError):
         unknown: what is not known, of which of its arguments.
     """
 
-    def __init__(self, place: Place, host: Host, what: What, tensor: Tensor, problem: str, remedy: str) -> None:
+    def __init__(self, place: Place, host: Executor, what: What, tensor: Tensor, problem: str, remedy: str) -> None:
         super().__init__(place, problem, remedy)
         self.function = host.function
         tensors = list(tensor.candidates())
@@ -42,12 +49,12 @@ class Unchecked(DraftError):
         else:  # an optional tensor that is known to be present is another one, like the argument
             of = {each for one in tensors for each in (one, *one.same_shape)}
             of |= {one.like for one in tensors if one.optional and one.like is not None}
-        self.unknown = {(what, name) for name, argument in host.arguments.items() if argument in of}
+        self.unknown = {(what, name) for name, argument in host.arguments.items() if with_dtype(argument) in of}
 
 
 @dataclass(frozen=True)
 class Given:
-    """A tensor in one call; ``dimensions`` is None if they are not known."""
+    """A tensor or a dtype in one call; ``dimensions`` is None if they are not known."""
 
     dtype: torch.dtype
     dimensions: int | None
@@ -56,7 +63,7 @@ class Given:
 _DRAWN = 32
 _ELEMENTS = 64  # of a drawn call
 
-Row = Mapping[str, Given]  # the tensors of a call, by the launch function's parameter
+Row = Mapping[str, Given]  # the tensors and dtypes of a call, by the launch function's parameter
 Calls = Callable[[], Sequence["Call"]]
 
 
@@ -101,6 +108,8 @@ def rows_of(function: FunctionType, calls: Iterable[Call]) -> list[Row]:
 def _given(value: object, call: Call) -> Given | None:
     from trifold.spec import AliasCase, IndexCase, TensorCase
 
+    if isinstance(value, torch.dtype):
+        return Given(value, None)
     if isinstance(value, AliasCase):
         value = call.args[value.of]
     return Given(value.dtype, len(value.shape)) if isinstance(value, TensorCase | IndexCase) else None
@@ -167,11 +176,14 @@ class FromCalls:
             key: the one for whose dtypes there are kernels, if a check has made it so.
         """
         without = {name: each for name, each in arguments.items() if ("dtype", name) in self.unknown}
-        checks = list(self._of_dtypes({name: each for name, each in without.items() if each.dtypes is None}, key))
+        unchecked = {name: each for name, each in without.items() if each.dtypes is None}
+        checks = list(self._of_dtypes(unchecked, key, arguments))
         without = {name: each for name, each in arguments.items() if ("dimensions", name) in self.unknown}
         return [*checks, *self._of_dimensions({n: each for n, each in without.items() if each.dimensions is None})]
 
-    def _of_dtypes(self, unchecked: Mapping[str, Tensor], key: str | None) -> Iterator[str]:
+    def _of_dtypes(
+        self, unchecked: Mapping[str, Tensor], key: str | None, arguments: Mapping[str, Tensor]
+    ) -> Iterator[str]:
         found = {name: list(dict.fromkeys(row[name].dtype for row in self.rows if name in row)) for name in unchecked}
         several = [name for name, dtypes in found.items() if len(dtypes) > 1]
         if key is None and several:
@@ -180,24 +192,27 @@ class FromCalls:
         for name in sorted((name for name, dtypes in found.items() if dtypes), key=lambda name: name != key):
             other = next((each for each in leaders if each != name and self._are_tied(name, each)), None)
             if other is not None:
+                mine, its = (of if arguments[of].is_dtype else f"{of}.dtype" for of in (name, other))
+                remedy = f"pass {its}" if arguments[name].is_dtype else f"convert one with {name}.to({its})"
                 yield self._check(
                     name,
                     unchecked[name],
-                    f"{name}.dtype != {other}.dtype",
+                    f"{mine} != {its}",
                     f"{other} and {name} must have the same dtype",
-                    f", but {other} is {{{other}.dtype}} and {name} is {{{name}.dtype}}; convert one with "
-                    f"{name}.to({other}.dtype)",
+                    f", but {other} is {{{its}}} and {name} is {{{mine}}}; {remedy}",
                 )
                 continue
             if len(found[name]) > 1:
                 leaders.append(name)
             dtypes = [str(dtype) for dtype in sorted(found[name], key=_usual_order)]
+            mine = name if arguments[name].is_dtype else f"{name}.dtype"
+            remedy = "" if arguments[name].is_dtype else f"; convert it with {name}.to({dtypes[0]})"
             yield self._check(
                 name,
                 unchecked[name],
-                f"{name}.dtype != {dtypes[0]}" if len(dtypes) == 1 else f"{name}.dtype not in ({', '.join(dtypes)})",
+                f"{mine} != {dtypes[0]}" if len(dtypes) == 1 else f"{mine} not in ({', '.join(dtypes)})",
                 f"{name} must be {' or '.join(each.removeprefix('torch.') for each in dtypes)}",
-                f", not {{{name}.dtype}}; convert it with {name}.to({dtypes[0]})",
+                f", not {{{mine}}}{remedy}",
             )
 
     def _of_dimensions(self, unchecked: Mapping[str, Tensor]) -> Iterator[str]:

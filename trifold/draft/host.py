@@ -142,9 +142,10 @@ class Host(HostLoops):
             elif inner is str and not optional:
                 kind = "std::string_view"
                 self.names[name] = v.Text((cpp.Name(own),))
-            elif inner is torch.dtype and not optional:
-                kind = "trifold::ScalarType"
-                self.names[name] = v.DtypeOf(None, v.Tensor(cpp.Name(own), is_dtype=True))
+            elif inner is torch.dtype:
+                kind = "std::optional<trifold::ScalarType>" if optional else "trifold::ScalarType"
+                of = v.Tensor(cpp.Name(own), is_dtype=True, optional=optional, present=not optional)
+                self.names[name] = v.DtypeOf(None, of)
             elif inner is torch.device and not optional:
                 kind = "trifold::Device"
                 self.names[name] = v.DeviceOf(None, cpp.Name(own))
@@ -158,8 +159,8 @@ class Host(HostLoops):
                 raise DraftError(
                     self.place(tree),
                     f"{function.__name__}'s parameter {name} has no type that is drafted",
-                    "annotate it as Tensor, int, float, bool or one of them | None, or as str, list[Tensor], "
-                    "list[int], torch.dtype or torch.device",
+                    "annotate it as Tensor, int, float, bool, torch.dtype or one of them | None, or as str, "
+                    "list[Tensor], list[int] or torch.device",
                 )
             self.parameters.append((kind, own))
         if not any(isinstance(value, v.Tensor | v.Tensors) for value in self.names.values()):
@@ -262,6 +263,8 @@ class Host(HostLoops):
         from trifold.draft.host_functions import HANDLERS  # which imports this class
 
         match node:
+            case ast.Assign(value=ast.BoolOp() as joined) if self.is_choice(joined):
+                return False
             case ast.If(body=[ast.Raise()], orelse=[]) | ast.Assign(value=ast.Compare() | ast.BoolOp()):
                 return True
             case ast.Expr(value=ast.Constant()) | ast.Pass() | ast.Import() | ast.ImportFrom():
@@ -360,6 +363,10 @@ class Host(HostLoops):
                 into.append(cpp.Declare("const Tensor", [own], expr))
                 value.expr = cpp.Name(own)
                 return value
+            case v.DtypeOf(tensor=v.Tensor(is_dtype=True) as of) if isinstance(of.expr, cpp.Ternary):
+                own = self.fresh(name)
+                into.append(cpp.Declare("const trifold::ScalarType", [own], of.expr))
+                of.expr = cpp.Name(own)
             case v.Sizes(expr=expr) if not isinstance(expr, cpp.Name):
                 own = self.fresh(name)
                 into.append(cpp.Declare("const std::vector<int64_t>", [own], expr))

@@ -13,7 +13,7 @@ from trifold.draft import host_values as v
 from trifold.draft.compound import assignment
 from trifold.draft.host_calls import HostCalls, Jumped, Returned
 from trifold.draft.host_cpp import call, opposite, string, text_of
-from trifold.draft.host_expressions import as_it_is
+from trifold.draft.host_expressions import as_it_is, is_dtype
 from trifold.draft.host_facts import Knowledge
 from trifold.draft.host_jumps import returns
 from trifold.draft.host_ranges import ranges_told
@@ -39,6 +39,7 @@ class HostBranches(HostCalls):
 
     holds: dict[str, bool]
     body: list[cpp.Stmt]
+    taken: set[str]
     changing: set[str]  # C++ variables that loops assign
     other_errors: set[str]  # the exceptions that it raises, other than RuntimeError
 
@@ -123,6 +124,8 @@ class HostBranches(HostCalls):
         """The value of a name after both branches of a condition, which gave it the values that are ``found``."""
         if all(isinstance(each, (v.Shape, v.Sizes, tuple)) for each in found):
             return self._merged_sizes(name, found, branches, alone=alone)
+        if all(is_dtype(each) for each in found) and not any(branches.bodies):
+            return self.named(self.chosen(branches.test, found[0], found[1], branches.node), name, branches.into)
         numbers = all(isinstance(each, (v.Number, bool, int, float)) for each in found)
         tensors = all(isinstance(each, v.Tensor) for each in found)
         if not numbers and not tensors:
@@ -133,6 +136,7 @@ class HostBranches(HostCalls):
         bodies, into = branches.bodies, branches.into
         pairs = list(zip(bodies, found, strict=True))
         if alone and all(not body or (len(body) == 1 and _just_declared(body, each)) for body, each in pairs):
+            self.taken -= {text for body, value in pairs for text in _just_declared(body, value)}
             return self.named(self._chosen_at_once(branches.test, made, found, bodies), name, into)
         # If several names differ, the value of one may use another.
         declared = [text for body, value in pairs for text in _just_declared(body, value)] if alone else []

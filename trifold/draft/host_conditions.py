@@ -282,6 +282,8 @@ class Conditions:
             if isinstance(a, v.Tensor) and isinstance(b, v.Tensor):
                 return self._same_tensor(negated, a, b, node)
             raise DraftError(self.place(node), "only `is None` is translated", "compare by ==")
+        if isinstance(a, v.DtypeOf) and a.tensor is not None and a.tensor.is_dtype:
+            a = a.tensor
         if not (isinstance(a, v.Perhaps) or (isinstance(a, v.Tensor) and a.optional)) or a.present:
             return (a is not None) if negated else (a is None)
         given = call(f"{text_of(a.expr)}.has_value")

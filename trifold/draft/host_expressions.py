@@ -17,6 +17,7 @@ from trifold.draft import host_values as v
 from trifold.draft.cpp import fits
 from trifold.draft.expressions import least_type
 from trifold.draft.folding import BINARY, UNARY
+from trifold.draft.from_calls import Unchecked
 from trifold.draft.host_comprehensions import HostComprehensions
 from trifold.draft.host_cpp import SIGNS, infix, opposite, text_of
 from trifold.draft.host_powers import as_float, power
@@ -32,6 +33,8 @@ from trifold.draft.variables import KEYWORDS
 class HostExpressions(HostComprehensions):
     """A base class of the executor."""
 
+    function: Any  # the launch function
+    arguments: dict[str, Any]
     globals: dict[str, Any]
     taken: set[str]
     constants: dict[str, tuple[int | float, types.Type]]  # of the binding, with their types in kernels
@@ -69,6 +72,9 @@ class HostExpressions(HostComprehensions):
                 return self.binary(BINARY[type(op)], self.evaluate(left), self.evaluate(right), node)
             case ast.Compare():
                 return self.comparison(node)
+            case ast.BoolOp() if self.is_choice(node):
+                is_number = isinstance(self.argument(node.values[0]), v.Perhaps)
+                return self.evaluate(_unless_none(node, is_number=is_number))
             case ast.BoolOp(op=op, values=values):
                 return self.logical(isinstance(op, ast.And), values)
             case ast.IfExp(test=test, body=body, orelse=orelse):
@@ -94,6 +100,8 @@ class HostExpressions(HostComprehensions):
         """The value of a variable: a dtype that checks have since determined by its name, a number that is given."""
         value = self.names[name]
         if isinstance(value, v.DtypeOf) and value.tensor is not None:
+            if not value.tensor.present and value.tensor.is_dtype:
+                raise DraftError(self.place(node), f"{name} may be None here", f"check it before: if {name} is None:")
             return v.DtypeOf(value.tensor.dtypes, value.tensor, value.scalar)
         if isinstance(value, v.Perhaps):
             if not value.present:
@@ -101,10 +109,20 @@ class HostExpressions(HostComprehensions):
             return v.Number(value.expr, value.type)
         return value
 
+    def is_choice(self, node: ast.BoolOp) -> bool:
+        """Whether it is ``a or b`` for a number or dtype ``a`` that may be None: a value, not a condition."""
+        first = node.values[0]
+        value = self.names.get(first.id) if isinstance(node.op, ast.Or) and isinstance(first, ast.Name) else None
+        if isinstance(value, v.DtypeOf):
+            value = v.with_dtype(value)
+        elif not isinstance(value, v.Perhaps):
+            return False
+        return value is not None and not value.present
+
     def argument(self, node: ast.expr) -> Any:
         """The value of what may be None: an operand of ``is``, or an argument of a helper."""
         value = self.names.get(node.id) if isinstance(node, ast.Name) else None
-        return value if isinstance(value, v.Perhaps) else self.evaluate(node)
+        return value if isinstance(value, (v.Perhaps, v.DtypeOf)) else self.evaluate(node)
 
     def constant(self, name: str, value: Any) -> Any:
         """A number defined outside the function keeps its name, unless a variable has that name."""
@@ -310,7 +328,7 @@ class HostExpressions(HostComprehensions):
             return v.Sizes(cpp.Ternary(test.expr, *lists))
         if isinstance(chosen, tuple) and isinstance(otherwise, tuple) and len(chosen) == len(otherwise):
             return tuple(self.chosen(test, a, b, node) for a, b in zip(chosen, otherwise, strict=True))
-        if _is_dtype(chosen) and _is_dtype(otherwise):
+        if is_dtype(chosen) and is_dtype(otherwise):
             dtypes = [
                 each.dtypes if isinstance(each, v.DtypeOf) else (each,) * len(self.key_dtypes)
                 for each in (chosen, otherwise)
@@ -319,11 +337,7 @@ class HostExpressions(HostComprehensions):
             if found is not None:
                 parts = [self.scalar(each, node) for each in (chosen, otherwise)]
                 return v.DtypeOf(found, scalar=cpp.Ternary(test.expr, *parts))
-            raise DraftError(
-                self.place(node),
-                "which dtype this is depends on more than the dtypes of the arguments",
-                "choose by the dtype of a tensor alone",
-            )
+            return self._one_of_dtypes(test, (chosen, otherwise), node)
         if _is_number(chosen) and _is_number(otherwise):
             x, y = v.number(chosen), v.number(otherwise)
             kind = v.FLOAT if v.FLOAT in (x.type, y.type) else v.BOOL if x.type == y.type == v.BOOL else v.INT
@@ -334,6 +348,26 @@ class HostExpressions(HostComprehensions):
         if chosen is otherwise or (isinstance(chosen, str) and chosen == otherwise):
             return chosen
         return v.Either(test, chosen, otherwise)
+
+    def _one_of_dtypes(self, test: v.Number, dtypes: tuple[Any, Any], node: ast.AST) -> v.DtypeOf:
+        """A dtype that is not known by the key's, as is one that an argument states."""
+        choices: dict[torch.dtype, None] = {}
+        for each in dtypes:
+            tensor = None if isinstance(each, torch.dtype) else each.tensor
+            known = (each,) if isinstance(each, torch.dtype) else each.dtypes or (tensor and tensor.root.choices)
+            if not known:
+                problem = "which dtypes this may be is not known while drafting"
+                remedy = "compare it with dtypes before: if out_dtype not in (torch.float32, torch.float64):"
+                if tensor is None:
+                    raise DraftError(self.place(node), problem, remedy)
+                raise Unchecked(self.place(node), self, "dtype", tensor, problem, remedy)
+            choices |= dict.fromkeys(known)
+        made = v.Tensor(cpp.Ternary(test.expr, *(self.scalar(each, node) for each in dtypes)), is_dtype=True)
+        if len(choices) > 1:
+            made.choices = tuple(choices)
+        else:
+            made.known = tuple(choices) * len(self.key_dtypes or (0,))
+        return v.DtypeOf(made.known, made)
 
     def _either(self, test: v.Number, a: Any, b: Any) -> Any:
         if a == b:
@@ -374,6 +408,15 @@ class HostExpressions(HostComprehensions):
         raise NotImplementedError
 
 
+def _unless_none(node: ast.BoolOp, *, is_number: bool) -> ast.expr:
+    """``a or b`` as ``a if a is not None else b``; of a number as ``a if a is not None and a else b``."""
+    first, *others = node.values
+    given: ast.expr = ast.Compare(first, [ast.IsNot()], [ast.Constant(None)])
+    test = ast.BoolOp(ast.And(), [given, first]) if is_number else given
+    rest = others[0] if len(others) == 1 else ast.BoolOp(ast.Or(), others)
+    return ast.fix_missing_locations(ast.copy_location(ast.IfExp(test, first, rest), node))
+
+
 def _has_sizes(*shapes: Any) -> bool:
     """Whether one of them is a tensor's shape, or their lengths differ."""
     plain = all(isinstance(each, tuple) and not any(isinstance(p, v.Part) for p in each) for each in shapes)
@@ -384,10 +427,12 @@ def as_it_is(value: Any) -> Any:
     """A value in its current state: an optional one may be known to be present."""
     if isinstance(value, v.Perhaps) and value.present:
         return v.Number(value.expr, value.type)
+    if isinstance(value, v.DtypeOf) and value.tensor is not None and value.tensor.is_dtype:
+        return dataclasses.replace(value, tensor=dataclasses.replace(value.tensor, like=value.tensor))
     return dataclasses.replace(value, like=value) if isinstance(value, v.Tensor) and value.optional else value
 
 
-def _is_dtype(value: Any) -> bool:
+def is_dtype(value: Any) -> bool:
     return isinstance(value, (v.DtypeOf, torch.dtype))
 
 

@@ -26,9 +26,7 @@ Knowledge = dict[Known, tuple[tuple[Any, ...], tuple[v.Tensor, ...]]]  # of each
 class HostFacts(HostParts):
     """A base class of the executor."""
 
-    function: Any  # the launch function
     earlier: dict[str, v.Tensor]
-    arguments: dict[str, Any]
     callers: list[dict[str, Any]]  # the names of the functions that called this one
     into: list[cpp.Stmt]
     globals: dict[str, Any]
@@ -118,7 +116,8 @@ class HostFacts(HostParts):
         self.into.append(cpp.Run(cpp.CallTo("trifold::check", (test, self.message_part(words), size))))
 
     def set_dtypes(self, tensor: v.Tensor, dtypes: v.Dtypes) -> None:
-        if self.key is None and len(dtypes) > 1:
+        may_be_absent = tensor.is_dtype and tensor.optional
+        if self.key is None and len(dtypes) > 1 and not may_be_absent:
             self.key, self.key_dtypes = tensor, dtypes
             self.expecting = True
         if tensor is self.key and len(dtypes) > 1 and dtypes != self.key_dtypes:
@@ -131,7 +130,7 @@ class HostFacts(HostParts):
     def check_as_called(self, calls: FromCalls) -> None:
         """Check what the calls say of the arguments, where the function has no check of its own."""
         self.calls = None
-        tensors = {name: each for name, each in self.arguments.items() if isinstance(each, v.Tensor)}
+        tensors = {name: each for name, value in self.arguments.items() if (each := v.with_dtype(value)) is not None}
         key = next((name for name, tensor in tensors.items() if tensor is self.key), None)
         self.globals.setdefault("torch", torch)
         for text in calls.checks(tensors, key):

@@ -19,7 +19,18 @@ from trifold.draft import host_values as v
 from trifold.draft.host import Host
 from trifold.draft.host_cpp import call, text_of, whole_shape
 from trifold.draft.host_powers import as_float
-from trifold.draft.host_tensors import count_of, full_of, new_empty, new_like, of_dtype, ones_of, sizes_given, zeros_of
+from trifold.draft.host_tensors import (
+    as_complex,
+    as_reals,
+    count_of,
+    full_of,
+    new_empty,
+    new_like,
+    of_dtype,
+    ones_of,
+    sizes_given,
+    zeros_of,
+)
 from trifold.draft.printer import expression
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Interval
@@ -182,6 +193,13 @@ def _of_a_number(function: Any) -> Handler:
     return write
 
 
+# Functions of one number that <cmath> has by the names of Python's.
+_FUNCTIONS_OF_CMATH = (
+    "sqrt cbrt exp exp2 expm1 log log2 log10 log1p fabs sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
+    "erf erfc lgamma"
+)
+
+
 def _int(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
     (value,) = arguments
     if isinstance(value, v.Tensor):
@@ -302,12 +320,22 @@ def _length(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
     )
 
 
-def _limits_of(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
-    """``torch.finfo(dtype)``."""
-    (dtype,) = arguments
-    if isinstance(dtype, torch.dtype):
-        return torch.finfo(dtype)
-    return v.FloatLimits(dtype, host.scalar(dtype, node))
+def _limits_of(of: Any) -> Handler:
+    """``torch.finfo(dtype)`` or ``torch.iinfo(dtype)``."""
+
+    def write(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+        (dtype,) = arguments
+        return of(dtype) if isinstance(dtype, torch.dtype) else v.Limits(of, dtype, host.scalar(dtype, node))
+
+    return write
+
+
+def _device_properties(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.DeviceProperties:
+    device = arguments[0] if arguments else keywords.get("device")
+    if not isinstance(device, v.DeviceOf) or device.tensor is None:
+        problem = "the properties of a device that is not a tensor's are not translated"
+        raise DraftError(host.place(node), problem, "write torch.cuda.get_device_properties(x.device)")
+    return v.DeviceProperties(device.tensor)
 
 
 def _of_series(function: Any) -> Handler:
@@ -339,7 +367,11 @@ HANDLERS: dict[Any, Handler] = {
     torch.ones_like: ones_of(_empty_like),
     torch.zeros: zeros_of(_empty),
     torch.zeros_like: zeros_of(_empty_like),
-    torch.finfo: _limits_of,
+    torch.finfo: _limits_of(torch.finfo),
+    torch.iinfo: _limits_of(torch.iinfo),
+    torch.cuda.get_device_properties: _device_properties,
+    torch.view_as_real: as_reals,
+    torch.view_as_complex: as_complex,
     divmod: _divmod,
     abs: _abs,
     min: _least("min"),
@@ -347,7 +379,7 @@ HANDLERS: dict[Any, Handler] = {
     math.isfinite: _is_finite,
     math.ceil: _whole_number("ceil"),
     math.floor: _whole_number("floor"),
-    **{function: _of_a_number(function) for function in (math.sqrt, math.exp, math.log, math.log2, math.fabs)},
+    **{getattr(math, name): _of_a_number(getattr(math, name)) for name in _FUNCTIONS_OF_CMATH.split()},
     int: _int,
     float: _float,
     np.float32: _float32,

@@ -18,9 +18,13 @@ from trifold.draft.host_expressions import HostExpressions
 from trifold.draft.printer import expression
 from trifold.draft.refusal import DraftError
 
+_PROCESSORS = (1, 2**31 - 1)  # a number of multiprocessors
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-# By the names of torch.finfo, the members of trifold::FloatLimits.
-_FLOAT_LIMITS = {"min": "min", "max": "max", "eps": "eps", "tiny": "tiny", "smallest_normal": "tiny"}
+# By the names of torch.finfo and torch.iinfo, the members of trifold::FloatLimits and trifold::IntLimits.
+_LIMITS: dict[Any, dict[str, str]] = {
+    torch.finfo: {"min": "min", "max": "max", "eps": "eps", "tiny": "tiny", "smallest_normal": "tiny"},
+    torch.iinfo: {"min": "min", "max": "max", "bits": "bits"},
+}
 
 
 class HostParts(HostExpressions):
@@ -93,12 +97,16 @@ class HostParts(HostExpressions):
         if isinstance(base, v.DtypeOf):
             if name == "itemsize" and base.tensor is not None:
                 return self.element_size(base.tensor)
-            if name == "is_floating_point":
-                return self.is_floating(base, node)
-        if isinstance(base, v.FloatLimits) and name in _FLOAT_LIMITS:
-            known = base.dtype.dtypes and tuple(getattr(torch.finfo(each), name) for each in base.dtype.dtypes)
-            limits = call("trifold::finfo", base.scalar)
-            return v.Number(cpp.Member(limits, _FLOAT_LIMITS[name], type=v.FLOAT), v.FLOAT, of_dtype=known)
+            if name in ("is_floating_point", "is_complex"):
+                return self.is_of_kind(name, base, node)
+        if isinstance(base, v.Limits) and name in _LIMITS[base.of]:
+            known = base.dtype.dtypes and tuple(getattr(base.of(each), name) for each in base.dtype.dtypes)
+            limits = call(f"trifold::{base.of.__name__}", base.scalar)
+            kind = v.FLOAT if base.of is torch.finfo else v.INT
+            return v.Number(cpp.Member(limits, _LIMITS[base.of][name], type=kind), kind, of_dtype=known)
+        if isinstance(base, v.DeviceProperties) and name == "multi_processor_count":
+            count = cpp.CallTo("trifold::multiprocessors_of", (base.tensor.expr,), type=v.INT, interval=_PROCESSORS)
+            return v.Number(count, v.INT, _PROCESSORS)
         if isinstance(base, (v.Text, v.Shape, str)):
             return v.Method(base, name)
         if isinstance(base, v.Number) and name == "bit_length":
@@ -113,14 +121,16 @@ class HostParts(HostExpressions):
             )
         return getattr(base, name)
 
-    def is_floating(self, dtype: v.DtypeOf, node: ast.AST) -> Any:
-        known = None if dtype.dtypes is None else tuple(each.is_floating_point for each in dtype.dtypes)
+    def is_of_kind(self, name: str, dtype: v.DtypeOf, node: ast.AST) -> Any:
+        """``is_floating_point`` or ``is_complex`` of a dtype."""
+        known = None if dtype.dtypes is None else tuple(getattr(each, name) for each in dtype.dtypes)
         if known is not None and len(set(known)) == 1:
             return known[0]
-        floating = call("trifold::is_floating_point", self.scalar(dtype, node))
+        test = call(f"trifold::{name}", self.scalar(dtype, node))
         if dtype.tensor is None or known is not None:
-            return v.Number(floating, v.BOOL, of_dtype=known)
-        return self.knowing(floating, (v.Fact(dtype.tensor, dtypes=v.FLOATING),), negated=False)
+            return v.Number(test, v.BOOL, of_dtype=known)
+        dtypes = v.FLOATING if name == "is_floating_point" else v.COMPLEX
+        return self.knowing(test, (v.Fact(dtype.tensor, dtypes=dtypes),), negated=False)
 
     def dimensions_of(self, tensor: v.Tensor) -> Any:
         if tensor.dimensions is not None:

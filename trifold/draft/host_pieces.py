@@ -105,8 +105,8 @@ METHODS: dict[str, Any] = {
     "expand_as": _expanded_as,
 }
 
-#: Functions of torch that are methods of their first argument.
-_AS_METHODS = (torch.narrow, torch.split, torch.chunk, torch.unbind, torch.broadcast_to)
+#: Functions of torch that are methods of their first argument: torch.reshape(x, sizes).
+_AS_METHODS = tuple(getattr(torch, name) for name in METHODS if callable(getattr(torch, name, None)))
 
 
 def _as_method(name: str) -> Any:

@@ -139,6 +139,35 @@ def _view(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], nod
     return _reshape(host, x, arguments, keywords, node)
 
 
+def as_reals(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    """``torch.view_as_real``: real and imaginary parts as a last dimension."""
+    (x,) = arguments
+    return _with_parts(host, x, "view_as_real", 1, node)
+
+
+def as_complex(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    (x,) = arguments
+    return _with_parts(host, x, "view_as_complex", -1, node)
+
+
+# The dtype of a number's parts.
+_OF_PARTS = {torch.complex64: torch.float32, torch.complex128: torch.float64}
+
+
+def _with_parts(host: Host, x: v.Tensor, function: str, more: int, node: ast.Call) -> v.Tensor:
+    """A view of the same memory, with so many dimensions more."""
+    of = _OF_PARTS if more > 0 else {real: each for each, real in _OF_PARTS.items()}
+    if x.dtypes is None:
+        problem = "the dtype of this tensor is not known while drafting"
+        raise Unchecked(host.place(node), host, "dtype", x, problem, "check x.dtype")
+    if not all(each in of for each in x.dtypes):
+        kinds = " or ".join(str(each).removeprefix("torch.") for each in of)
+        raise DraftError(host.place(node), f"torch.{function} is of {kinds}", "check x.dtype before")
+    dimensions = None if x.dimensions is None else x.dimensions + more
+    expr = call(f"trifold::{function}", x.expr)
+    return v.Tensor(expr, tuple(of[each] for each in x.dtypes), dimensions, memory=x.memory)
+
+
 def _storage_offset(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Number:
     return v.Number(cpp.CallTo(f"{text_of(x.expr)}.storage_offset", (), type=v.INT, interval=v.SIZE), v.INT, v.SIZE)
 
@@ -253,6 +282,10 @@ def _copied(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], n
     return x
 
 
+def _of_kind(name: str) -> Callable[..., Any]:
+    return lambda host, x, arguments, keywords, node: host.is_of_kind(name, v.DtypeOf(x.dtypes, x), node)
+
+
 def _flattened(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     given = dict(zip(("start_dim", "end_dim"), arguments, strict=False)) | keywords
     start, end = given.get("start_dim", 0), given.get("end_dim", -1)
@@ -312,7 +345,7 @@ METHODS: dict[str, Callable[[Host, v.Tensor, Any, dict[str, Any], ast.Call], Any
     "copy_": _copied,
     "item": lambda host, x, arguments, keywords, node: host.number_of(x, node),
     "tolist": lambda host, x, arguments, keywords, node: v.Listed(x),
-    "is_floating_point": lambda host, x, arguments, keywords, node: host.is_floating(v.DtypeOf(x.dtypes, x), node),
+    **{name: _of_kind(name) for name in ("is_floating_point", "is_complex")},
     "flatten": _flattened,
     "ravel": _flattened,
     "detach": lambda host, x, arguments, keywords, node: x,

@@ -23,6 +23,7 @@ from trifold.draft import cpp
 from trifold.draft.tree import Interval
 
 FLOATING = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+COMPLEX = (torch.complex128, torch.complex64)
 HALF = (torch.float16, torch.bfloat16)
 SIZE: Interval = (0, 2**47)
 
@@ -267,6 +268,13 @@ class DtypeOf:
     scalar: cpp.Expr | None = None
 
 
+def with_dtype(argument: Any) -> Tensor | None:
+    """The tensor that an argument is, or that represents an argument that is a dtype."""
+    if isinstance(argument, DtypeOf) and argument.tensor is not None and argument.tensor.is_dtype:
+        return argument.tensor
+    return argument if isinstance(argument, Tensor) else None
+
+
 @dataclass(frozen=True)
 class Part:
     """A range of a shape's dimensions whose number depends on the call: ``x.shape[:-1]``."""
@@ -350,11 +358,19 @@ class DeviceOf:
 
 
 @dataclass(frozen=True)
-class FloatLimits:
-    """``torch.finfo`` of a dtype that the call decides."""
+class Limits:
+    """``torch.finfo`` or ``torch.iinfo`` of a dtype that the call decides."""
 
+    of: Callable[[torch.dtype], Any]
     dtype: DtypeOf
     scalar: cpp.Expr
+
+
+@dataclass(frozen=True)
+class DeviceProperties:
+    """``torch.cuda.get_device_properties`` of a tensor's device."""
+
+    tensor: Tensor
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,8 @@ def file_of(module: Module, comment: list[str], *, line_directives: bool = False
     includes = ["<trifold/cuda.cuh>"]
     if re.search(_NUMBERS, functions):
         includes.append("<trifold/python_numbers.cuh>")
-    if re.search(r"trifold::(Complex|conjugate)", functions):
+    of_types = print_file(cpp.File([], [], [*aliases], once=False))
+    if re.search(r"trifold::(Complex|conjugate)", functions + of_types):
         includes.append("<trifold/complex_numbers.cuh>")
     if "printf(" in functions:
         includes.append("<cstdio>")

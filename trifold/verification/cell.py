@@ -443,9 +443,15 @@ class Cell(CallSource):
 
 
 def in_dtype_of(args: list[Any], kwargs: dict[str, Any], dtype: torch.dtype) -> Arguments:
-    """Copies of arguments, with floating tensors in ``dtype`` and complex ones in its complex counterpart."""
+    """Copies of arguments, with floating tensors in ``dtype`` and complex ones in its complex counterpart.
+
+    So are arguments that are dtypes, for results in them are exact only then; those of 8 bits are not, since results in
+    float8 are compared as integers.
+    """
 
     def convert(value: Any) -> Any:
+        if isinstance(value, torch.dtype) and value.itemsize > 1:
+            return dtype if value.is_floating_point else dtype.to_complex() if value.is_complex else value
         if isinstance(value, list | tuple):
             return type(value)(map(convert, value))
         if not isinstance(value, Tensor) or not (value.is_floating_point() or value.is_complex()):

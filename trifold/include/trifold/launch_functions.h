@@ -168,6 +168,19 @@ inline Tensor view_as(const Tensor& x, ScalarType dtype) {
   return torch::stable::detail::to<Tensor>(stack[0]);
 }
 
+// The memory of complex numbers as real ones, with a last dimension of two, and the reverse: torch.view_as_real.
+inline Tensor viewed_by(const char* op, const Tensor& x) {
+  std::array<StableIValue, 1> stack{torch::stable::detail::from(x)};
+  TORCH_ERROR_CODE_CHECK(torch_call_dispatcher(op, "", stack.data(), TORCH_ABI_VERSION));
+  return torch::stable::detail::to<Tensor>(stack[0]);
+}
+inline Tensor view_as_real(const Tensor& x) {
+  return viewed_by("aten::view_as_real", x);
+}
+inline Tensor view_as_complex(const Tensor& x) {
+  return viewed_by("aten::view_as_complex", x);
+}
+
 inline int64_t address(const Tensor& x) {
   return static_cast<int64_t>(reinterpret_cast<intptr_t>(x.const_data_ptr()));
 }
@@ -175,6 +188,10 @@ inline int64_t address(const Tensor& x) {
 inline bool is_floating_point(ScalarType type) {
   return type == ScalarType::Double || type == ScalarType::Float || type == ScalarType::Half ||
          type == ScalarType::BFloat16;
+}
+
+inline bool is_complex(ScalarType type) {
+  return type == ScalarType::ComplexDouble || type == ScalarType::ComplexFloat;
 }
 
 template <class T>
@@ -270,6 +287,31 @@ inline FloatLimits finfo(ScalarType type) {
     case ScalarType::BFloat16: return {-0x1.fep127, 0x1.fep127, 0x1p-7, 0x1p-126};
     default: fail("torch.finfo is of floating types, not of ", type);
   }
+}
+
+// The limits of an integer type, by the names of torch.iinfo.
+struct IntLimits {
+  int64_t min, max, bits;
+};
+template <class T>
+IntLimits int_limits() {
+  return {std::numeric_limits<T>::min(), std::numeric_limits<T>::max(), 8 * int64_t{sizeof(T)}};
+}
+inline IntLimits iinfo(ScalarType type) {
+  switch (type) {
+    case ScalarType::Long: return int_limits<int64_t>();
+    case ScalarType::Int: return int_limits<int32_t>();
+    case ScalarType::Short: return int_limits<int16_t>();
+    case ScalarType::Char: return int_limits<int8_t>();
+    case ScalarType::Byte: return int_limits<uint8_t>();
+    default: fail("torch.iinfo is of integer types, not of ", type);
+  }
+}
+
+// The multiprocessors of the device of `x`; of the CPU few, so that small results give each one work.
+inline int64_t multiprocessors_of(const Tensor& x) {
+  const OnDevice device(x);
+  return multiprocessors();
 }
 
 // As libtorch's number: float64 for float64, float32 for all else.
