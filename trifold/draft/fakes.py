@@ -101,13 +101,15 @@ class Fakes:
                     values |= dict(zip(names, each, strict=True))
                 case _:
                     return None
-        parts = last.value.elts if isinstance(last.value, ast.Tuple) else [last.value]
+        parts = last.value.elts if isinstance(last.value, (ast.Tuple, ast.List)) else [last.value]
         if any(isinstance(part, ast.Name) and part.id not in values for part in parts):
+            return None
+        if read_names(part for part in parts if not isinstance(part, ast.Name)) & set(values):
             return None
         if read_names(values.values()) & set(values):
             return None
         made = [values.get(part.id, part) if isinstance(part, ast.Name) else part for part in parts]
-        return ast.Tuple(made, ast.Load()) if isinstance(last.value, ast.Tuple) else made[0]
+        return type(last.value)(made, ast.Load()) if isinstance(last.value, (ast.Tuple, ast.List)) else made[0]
 
     def _provide(self, launch: LaunchFunction, names: Iterable[str]) -> None:
         for name in sorted(names):
@@ -116,7 +118,8 @@ class Fakes:
                 self._provide_one(launch, name)
 
     def _provide_one(self, launch: LaunchFunction, name: str) -> None:
-        value = vars(self._module).get(self._op if name == _name_of_fake(self._op) else name)
+        own_name = self._op if name == _name_of_fake(self._op) else name
+        value = vars(self._module).get(own_name)
         own = getattr(value, "__module__", "")
         if typing.get_args(value):  # a type with a name of the prototype's: Mode = Literal["a", "b"]
             self._modules |= {value.__module__} - {"builtins"}
@@ -129,7 +132,7 @@ class Fakes:
             self._provide_helper(launch, value, name)
         elif own and not own.startswith(("numba", "trifold.prototype")) and own != self._module.__name__:
             self._from.setdefault(own, set()).add(name)
-        elif _is_literal(value):
+        elif own_name in vars(self._module) and _is_literal(value):
             self.copied.append(f"{name} = {value!r}")
         else:
             raise DraftError(

@@ -20,6 +20,7 @@ from trifold.draft import host_values as v
 from trifold.draft.folding import BINARY
 from trifold.draft.from_calls import FromCalls
 from trifold.draft.host_calls import Returned
+from trifold.draft.host_lists import lists_returned
 from trifold.draft.host_loops import HostLoops
 from trifold.draft.host_syntax import simplified, statement_remedy
 from trifold.draft.host_values import NUMBERS
@@ -27,6 +28,8 @@ from trifold.draft.one_device import OneDevice
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import function_tree, with_positional_parameters, without_none
 from trifold.draft.variables import KEYWORDS
+
+_LIST = "std::vector<Tensor>"  # of results
 
 
 @dataclass
@@ -93,7 +96,7 @@ class Host(HostLoops):
         self.callers: list[dict[str, Any]] = []
         self.maybe = 0
         self.other_errors = set()
-        self.result = "void"
+        self.result, self.result_lists = "void", frozenset()
         self.one_device = OneDevice()
         tree = with_positional_parameters(self._tree(function))
         self._parameters(function, tree)
@@ -176,12 +179,15 @@ class Host(HostLoops):
             return "void"
         if hint is torch.Tensor:
             return "Tensor"
+        if hint == list[torch.Tensor]:
+            self.result_lists = lists_returned(tree)
+            return _LIST
         if typing.get_origin(hint) is tuple and all(a is torch.Tensor for a in typing.get_args(hint)):
             return f"std::tuple<{', '.join('Tensor' for _ in typing.get_args(hint))}>"
         raise DraftError(
             self.place(tree),
-            "the result is not annotated as Tensor, a tuple of them, or None",
-            "write -> Tensor, -> tuple[Tensor, Tensor] or -> None",
+            "the result is not annotated as Tensor, a tuple or list of them, or None",
+            "write -> Tensor, -> tuple[Tensor, Tensor], -> list[Tensor] or -> None",
         )
 
     def fresh(self, wanted: str) -> str:
@@ -217,6 +223,8 @@ class Host(HostLoops):
                 self.check_as_called(self.calls)
             if self.expecting:
                 self.expect_earlier()
+        if self.result_lists and self.depth == 0 and self.in_list_of_results(node, into):
+            return None
         match node:
             case ast.Assign(targets=targets, value=value):
                 assigned = self.evaluate(value)
@@ -231,6 +239,12 @@ class Host(HostLoops):
                 self.evaluate(value)
             case ast.If():
                 return self.condition(node, into, rest)
+            case ast.Return(value=ast.ListComp() as value) if self.depth == 0 and self.result == _LIST:
+                self.result_lists = self.result_lists | {"results"}
+                results = ast.Name("results", ast.Store())
+                self.statement(ast.copy_location(ast.Assign([results], value), node), into, ())
+                into.append(cpp.Return(self.names["results"].expr))
+                return Returned(self.names["results"])
             case ast.Return(value=value):
                 found = None if value is None else self.evaluate(value)
                 if self.depth == 0:
@@ -289,7 +303,7 @@ class Host(HostLoops):
         for each in value if isinstance(value, tuple) else (value,):
             if isinstance(each, v.Tensor) and isinstance(each.expr, cpp.Name):
                 self.results[each.expr.text] = each
-        if isinstance(value, v.Tensor):
+        if isinstance(value, v.Tensor) or (isinstance(value, v.Tensors) and self.result == _LIST):
             return value.expr
         if isinstance(value, tuple) and all(isinstance(each, v.Tensor) for each in value):
             return cpp.Braces(tuple(each.expr for each in value))
@@ -318,18 +332,17 @@ class Host(HostLoops):
 
     def unpacked(self, value: Any, target: ast.Tuple | ast.List) -> tuple[Any, ...]:
         if isinstance(value, v.Shape) and len(value.parts) == 1 and isinstance(value.parts[0], v.Part):
-            tensor = value.parts[0].tensor
+            part, count = value.parts[0], len(target.elts)
             stars = [n for n, each in enumerate(target.elts) if isinstance(each, ast.Starred)]
             if stars:
-                return self.unpacked_around(tensor, len(target.elts), stars[0])
-            if tensor.dimensions not in (None, len(target.elts)):
-                raise DraftError(
-                    self.place(target),
-                    f"a shape of {tensor.dimensions} dimensions is unpacked into {len(target.elts)}",
-                    f"write {tensor.dimensions} names",
-                )
-            self.require_dimensions(tensor, len(target.elts))
-            return tuple(self.size(tensor, d) for d in range(len(target.elts)))
+                return self.unpacked_around(part, count, stars[0])
+            left_out = part.start - part.stop
+            if part.tensor.dimensions not in (None, count + left_out):
+                sizes = part.tensor.dimensions - left_out
+                problem = f"a shape of {sizes} dimensions is unpacked into {count}"
+                raise DraftError(self.place(target), problem, f"write {sizes} names")
+            self.require_dimensions(part.tensor, count + left_out)
+            return tuple(self.size(part.tensor, part.start + d) for d in range(count))
         if isinstance(value, tuple) and len(value) == len(target.elts):
             return value
         if isinstance(value, v.Pieces):

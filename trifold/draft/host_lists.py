@@ -1,8 +1,9 @@
-"""Arguments of a launch function that are lists of tensors, and what a loop over them runs over."""
+"""Lists of tensors, which are arguments or results of a launch function, and what a loop over them runs over."""
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,51 @@ from trifold.draft.refusal import DraftError
 
 class HostLists(HostNumbers):
     """A base class of the executor."""
+
+    result_lists: frozenset[str]  # the variables that are returned as lists of tensors
+
+    def statement(self, node: ast.stmt, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Any:
+        raise NotImplementedError
+
+    def in_list_of_results(self, node: ast.stmt, into: list[cpp.Stmt]) -> bool:
+        """Execute a statement that makes a list of results, or adds a tensor to it; returns whether it is one."""
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in self.result_lists:
+                pass
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if name in self.result_lists:
+                pass
+            case _:
+                return False
+        match value:
+            case ast.List(elts=[ast.Starred(value=ast.Name(id=same)), *added]) if same == name:
+                tensors = self.names[name]
+            case ast.List(elts=added):
+                own = cpp.Name(self.fresh(name))
+                into.append(cpp.Declare("std::vector<Tensor>", [own.text]))
+                tensors = self.names[name] = v.Tensors(name, own)
+            case ast.ListComp(elt=element, generators=[of]):
+                for statement in _as_loop(name, element, of, value):
+                    self.statement(statement, into, ())
+                return True
+            case _:
+                return False
+        for each in added:
+            self._add(tensors, self.evaluate(each), each, into)
+        return True
+
+    def _add(self, tensors: v.Tensors, value: Any, node: ast.expr, into: list[cpp.Stmt]) -> None:
+        if not isinstance(value, v.Tensor):
+            raise DraftError(self.place(node), "only a tensor is added to a list of results", "add it to another list")
+        into.append(cpp.Run(call(f"{tensors.expr.text}.push_back", value.expr)))
+        before = tensors.added
+        if before is None:
+            tensors.added = value
+        elif (before.dtypes, before.dimensions) != (value.dtypes, value.dimensions):
+            tensors.added = v.Tensor(value.expr, strided=True)
+        else:
+            both = {name: getattr(before, name) and getattr(value, name) for name in ("dense", "memory")}
+            strided = before.strided or value.strided
+            tensors.added = dataclasses.replace(value, strided=strided, **both)
 
     def lists_in(self, node: ast.expr) -> list[v.Tensors]:
         """The lists of ``xs``, ``zip(xs, ys)`` or ``enumerate(xs)``, which may contain one another; empty if this is
@@ -96,7 +142,28 @@ class HostLists(HostNumbers):
         own = cpp.Name(self.fresh(wanted)) if element is None else element.expr
         if not known:
             element = self.from_list(tensors, own, counter.text)
+        elif element is None and tensors.added is not None:
+            element = tensors.element = dataclasses.replace(tensors.added, expr=own, like=tensors.added, same_shape=[])
         elif element is None:
             element = tensors.element = v.Tensor(own, strided=True, memory=v.of_argument(tensors.name))
         into.append(cpp.Declare("const Tensor&", [text_of(own)], cpp.Index(tensors.expr, (counter,))))
         return element
+
+
+def lists_returned(tree: ast.FunctionDef) -> frozenset[str]:
+    """The variables that a function returns."""
+    values = (each.value for each in ast.walk(tree) if isinstance(each, ast.Return))
+    return frozenset(value.id for value in values if isinstance(value, ast.Name))
+
+
+def _as_loop(name: str, element: ast.expr, of: ast.comprehension, node: ast.expr) -> list[ast.stmt]:
+    """``name = [element for ...]`` as a loop that adds each element."""
+    added: ast.stmt = _assigned(name, [ast.Starred(ast.Name(name, ast.Load())), element])
+    for test in reversed(of.ifs):
+        added = ast.If(test, [added], [])
+    loop = ast.For(of.target, of.iter, [added], [])
+    return [ast.fix_missing_locations(ast.copy_location(each, node)) for each in (_assigned(name, []), loop)]
+
+
+def _assigned(name: str, elements: list[ast.expr]) -> ast.Assign:
+    return ast.Assign([ast.Name(name, ast.Store())], ast.List(elements, ast.Load()))

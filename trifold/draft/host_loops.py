@@ -245,6 +245,8 @@ class HostLoops(HostLists):
         memory = self._exchanged(assigned_names(body))
         for name in sorted(assigned_names(body) & set(self.names)):
             value = self.names[name]
+            if isinstance(value, v.Tensors) and name in self.result_lists:
+                continue  # the loop adds to it
             if isinstance(value, (bool, int, float)):
                 value = v.number(value)
             if not isinstance(value, (v.Number, v.Tensor)) or (isinstance(value, v.Tensor) and not value.present):

@@ -362,11 +362,12 @@ class HostParts(HostExpressions):
         expr = call("trifold::view_as", tensor.expr, self.scalar(dtype, node))
         return v.Tensor(expr, dtypes, tensor.dimensions, memory=tensor.memory)
 
-    def unpacked_around(self, tensor: v.Tensor, count: int, star: int) -> tuple[Any, ...]:
+    def unpacked_around(self, part: v.Part, count: int, star: int) -> tuple[Any, ...]:
         """A shape, unpacked into its first dimensions, those of a starred variable, and its last ones."""
-        after = star + 1 - count
-        first, last = (tuple(self.size(tensor, d) for d in each) for each in (range(star), range(after, 0)))
-        return (*first, v.Shape((v.Part(tensor, star, after),)), *last)
+        after = part.stop + star + 1 - count
+        first, last = range(part.start, part.start + star), range(after, part.stop)
+        sizes = (tuple(self.size(part.tensor, d) for d in each) for each in (first, last))
+        return (*next(sizes), v.Shape((v.Part(part.tensor, part.start + star, after),)), *next(sizes))
 
 
 def _is_before_parts(shape: tuple[Any, ...], end: int) -> bool:

@@ -208,12 +208,13 @@ class Either:
 
 @dataclass(eq=False)
 class Tensors:
-    """An argument that is a list of tensors.
+    """An argument that is a list of tensors, or a list of results.
 
     Attributes:
         element: each of them in a loop over the list. What a loop has checked of all, later ones know.
         checked_with: the lists of the loops that checked only as many tensors as the shortest of these has.
         looped: whether this is within a loop over the list.
+        added: what is known of each tensor that was added to a list of results.
     """
 
     name: str
@@ -222,6 +223,7 @@ class Tensors:
     checked_with: frozenset[str] = frozenset()
     looped: bool = False
     present: bool = True
+    added: Tensor | None = None
 
     def is_known_in(self, names: frozenset[str]) -> bool:
         """Whether ``element`` is that of a new loop over lists of these names: else it is one that nothing checked."""

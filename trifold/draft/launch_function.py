@@ -67,12 +67,14 @@ class LaunchFunction:
     def _results(self, hint: Any) -> tuple[str, ...]:
         if hint is type(None):
             return ()
+        if hint == list[torch.Tensor]:
+            return ("Tensor[]",)
         parts = typing.get_args(hint) if typing.get_origin(hint) is tuple else (hint,)
         if not all(part is torch.Tensor for part in parts):
             raise DraftError(
                 self.place(self.tree),
-                "the result is not annotated as Tensor, a tuple of them, or None",
-                "write -> Tensor, -> tuple[Tensor, Tensor] or -> None",
+                "the result is not annotated as Tensor, a tuple or list of them, or None",
+                "write -> Tensor, -> tuple[Tensor, Tensor], -> list[Tensor] or -> None",
             )
         return ("Tensor",) * len(parts)
 

@@ -53,6 +53,8 @@ def _new_lists(tree: ast.FunctionDef) -> set[str]:
                 assigned[name] += 1
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_new_list(value):
                 new[name] += 1
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if _is_new_list(value):
+                new[name] += 1
             case ast.Assign(value=ast.Name(id=name)):
                 shared.add(name)
     return {name for name, count in new.items() if count == assigned[name]} - shared

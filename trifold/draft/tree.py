@@ -327,17 +327,16 @@ def walk_expression(expression: Expr) -> Iterator[Expr]:
 
 
 def assigned_names(nodes: Iterable[ast.AST]) -> set[str]:
-    return _names(nodes, ast.Store)
+    found = (node for root in nodes for node in ast.walk(root) if isinstance(node, ast.Name))
+    return {node.id for node in found if isinstance(node.ctx, ast.Store)}
 
 
 def read_names(nodes: Iterable[ast.AST]) -> set[str]:
-    return _names(nodes, ast.Load)
-
-
-def _names(nodes: Iterable[ast.AST], context: type[ast.expr_context]) -> set[str]:
-    return {
-        node.id
-        for root in nodes
-        for node in ast.walk(root)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, context)
-    }
+    """The names that are read, without the variables of comprehensions in them."""
+    found: set[str] = set()
+    for node in nodes:
+        inner = read_names(ast.iter_child_nodes(node))
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
+            inner -= assigned_names(each.target for each in node.generators)
+        found |= {node.id} if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else inner
+    return found

@@ -121,6 +121,8 @@ def _gradient(module: ModuleType, forward: LaunchFunction, backward: LaunchFunct
     """The gradient, or the reason why the names do not define it."""
     if lists := [name for each in (forward, backward) for name, kind in each.parameters.items() if kind == "Tensor[]"]:
         return f"{lists[0]} is a list of tensors, whose gradients are stated by hand"
+    if "Tensor[]" in forward.results + backward.results:
+        return "a result is a list of tensors, whose gradients are stated by hand"
     upstream = [name for name in backward.parameters if name == "grad" or name.startswith("grad_")]
     single = len(_returned(module, forward)) == 1
     places: dict[int, str] = {}
@@ -244,7 +246,8 @@ def _called(module: ModuleType, forward: LaunchFunction, without: Sequence[str],
     count = len(_returned(module, forward))
     if picks and 0 < count < len(forward.results):
         call += "[0]" if count == 1 else f"[:{count}]"
-    kind = "None" if not count else "Tensor" if count == 1 else f"tuple[{', '.join(['Tensor'] * count)}]"
+    kinds = ["list[Tensor]" if each == "Tensor[]" else each for each in forward.results[:count]]
+    kind = "None" if not count else kinds[0] if count == 1 else f"tuple[{', '.join(kinds)}]"
     body = f"    {call}" if not count else f"    result: {kind} = {call}\n    return result"
     if without:
         pairs = ", ".join(f'("{each}", {each})' for each in without)
