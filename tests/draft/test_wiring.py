@@ -282,7 +282,7 @@ def f_backward(grad_y: Tensor, n: int, table: Tensor) -> Tensor:
         ),
         (
             "def f(x: Tensor) -> float:\n    return 1.0",
-            "the result is not annotated as Tensor, a tuple of them, or None",
+            "the result is not annotated as Tensor, a tuple or list of them, or None",
         ),
         ("def f(x: Tensor) -> Tensor:\n    launch(k, 1, x)", "f has a result, and no return"),
         ("def f(x: Tensor) -> None:\n    launch(k, 1, x)", "f returns nothing, and none of its arguments"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FunctionType
@@ -176,7 +177,7 @@ def _is_of_a_library(function: FunctionType) -> bool:
 def _remedy_for(function: Any) -> str:
     if hasattr(function, "_fields"):
         return "write a tuple, and unpack it"
-    if function is print:
+    if function in (print, warnings.warn):
         return "leave it out"
     return "let a kernel compute it, or call it in ports/*.py before the operator"
 

@@ -26,7 +26,7 @@ from trifold.draft.host_syntax import statement_remedy
 from trifold.draft.host_texts import text_parts
 from trifold.draft.refusal import DraftError
 from trifold.draft.reserved import FUNCTION_NAMES
-from trifold.draft.source import is_short_row
+from trifold.draft.source import as_function, is_short_row
 from trifold.draft.variables import KEYWORDS
 
 
@@ -91,6 +91,8 @@ class HostExpressions(HostComprehensions):
                     value = evaluate(keyword.value)
                     named.update(value if keyword.arg is None else {keyword.arg: value})
                 return self.called(called, self.elements(arguments, evaluate), named, node)
+            case ast.Lambda():
+                return v.Local(as_function(node), self.names)
             case ast.GeneratorExp() | ast.ListComp():
                 return self.comprehension(node)
         problem = f"{type(node).__name__} in a launch function is not translated"

@@ -95,9 +95,12 @@ def _threads_for(host: Host, arguments: Any, keywords: dict[str, Any], node: ast
 
 def _empty(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     device = keywords.pop("device", None)
-    dtype = keywords.get("dtype")
-    if not isinstance(device, v.DeviceOf) or dtype is None:
-        raise DraftError(host.place(node), "torch.empty needs a device and a dtype", "use x.new_empty(...)")
+    dtype = keywords.get("dtype") or torch.float32
+    keywords["dtype"] = dtype
+    if not isinstance(device, v.DeviceOf):
+        raise DraftError(
+            host.place(node), "a new tensor is on the CPU unless a device is stated", "add device=x.device"
+        )
     if device.tensor is not None:
         return new_empty(host, device.tensor, arguments, keywords, node)
     assert device.expr is not None
@@ -273,6 +276,17 @@ def _bool(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) 
     return host.truth(host.number_of(value, node) if isinstance(value, v.Tensor) else value)
 
 
+def _is_instance(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> bool:
+    value, kinds = arguments
+    if isinstance(value, (v.Number, bool, int, float)):
+        kind: type = {v.INT: int, v.FLOAT: float, v.BOOL: bool}[v.number(value).type]
+    elif isinstance(value, v.Tensor | v.Text | v.DtypeOf):
+        kind = {v.Tensor: torch.Tensor, v.Text: str, v.DtypeOf: torch.dtype}[type(value)]
+    else:
+        raise DraftError(host.place(node), "the type of this is not known while drafting", "annotate the parameter")
+    return issubclass(kind, kinds)
+
+
 def _all_or_any(all_of: bool) -> Handler:
     def write(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
         (values,) = arguments
@@ -396,6 +410,7 @@ HANDLERS: dict[Any, Handler] = {
     list: _list,
     str: _str,
     bool: _bool,
+    isinstance: _is_instance,
     len: _length,
     **host_pieces.HANDLERS,
     np.errstate: lambda host, arguments, keywords, node: None,

@@ -91,6 +91,9 @@ class HostParts(HostExpressions):
                     return self.element_size(base)
                 case "is_cuda" | "is_cpu":
                     return v.Number(call(f"{text_of(base.expr)}.{name}"), v.BOOL)
+                case "requires_grad" | "grad" | "grad_fn":
+                    problem = "what a call's gradient needs is not known in a binding"
+                    raise DraftError(self.place(node), problem, "pass a flag: may_need_gradient(x) in ports/*.py")
             return v.Method(base, name)
         if isinstance(base, v.DeviceOf) and name == "type" and base.tensor is not None:
             return v.DeviceType(base.tensor)
@@ -112,7 +115,7 @@ class HostParts(HostExpressions):
         if isinstance(base, v.Number) and name == "bit_length":
             return v.Method(base, name)
         if isinstance(base, v.Either):
-            return v.Either(base.test, getattr(base.chosen, name), getattr(base.otherwise, name))
+            return self.chosen(base.test, getattr(base.chosen, name), getattr(base.otherwise, name), node)
         if isinstance(base, (v.Number, v.DtypeOf)):
             raise DraftError(
                 self.place(node),

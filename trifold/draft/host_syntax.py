@@ -21,7 +21,6 @@ _REMEDIES: dict[type[ast.AST], str] = {
     ast.Match: "write if and elif",
     ast.Global: "pass the value as an argument",
     ast.ClassDef: "use numbers and tuples",
-    ast.Lambda: "write a function with def",
     ast.NamedExpr: "assign it before the statement",
     ast.Set: "write a tuple",
 }

@@ -177,8 +177,11 @@ def _data_ptr(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any],
     return v.Number(address, v.INT, _ADDRESS)
 
 
-def _stride(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Number:
-    (dimension,) = arguments
+def _stride(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    if not (given := (*arguments, *keywords.values())):
+        places: Any = range(_number_of_dimensions(host, x, node))
+        return tuple(_stride(host, x, (each,), {}, node) for each in places)
+    (dimension,) = given
     return v.Number(cpp.CallTo(f"{text_of(x.expr)}.stride", (v.number(dimension).expr,), type=v.INT), v.INT)
 
 
@@ -249,6 +252,15 @@ def _in_order(host: Host, x: v.Tensor, order: tuple[int, ...], node: ast.Call) -
 def _unsqueezed(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     (dimension,) = _any_dimensions(host, arguments, keywords, node)
     return host.unsqueezed(x, dimension)
+
+
+def _squeezed(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    """x.squeeze(dim), which has a dimension less in some calls."""
+    if not arguments and not keywords:
+        raise DraftError(host.place(node), "which dimensions are left depends on the call", "write x.squeeze(dim)")
+    (dimension,) = _any_dimensions(host, (*arguments, *keywords.values()), {}, node)
+    expr = call("trifold::squeeze", x.expr, v.number(dimension).expr)
+    return v.Tensor(expr, x.dtypes, strided=True, memory=x.memory)
 
 
 def _selected(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
@@ -336,6 +348,7 @@ METHODS: dict[str, Callable[[Host, v.Tensor, Any, dict[str, Any], ast.Call], Any
     "permute": _permuted,
     **dict.fromkeys(("movedim", "moveaxis"), _moved),
     "unsqueeze": _unsqueezed,
+    "squeeze": _squeezed,
     "select": _selected,
     "to": _converted,
     "type_as": lambda host, x, arguments, keywords, node: _converted(

@@ -165,10 +165,19 @@ def function_tree(function: FunctionType) -> tuple[ast.FunctionDef, int]:
     its file."""
     lines, first = inspect.getsourcelines(function)
     tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
+    if isinstance(tree, ast.Assign) and isinstance(tree.value, ast.Lambda):
+        tree = as_function(tree.value)
     assert isinstance(tree, ast.FunctionDef)
     without_match(tree)
     without_changes(tree)
     return tree, first - 1
+
+
+def as_function(node: ast.Lambda) -> ast.FunctionDef:
+    """A lambda as a function with a name."""
+    body = ast.Return(node.body)
+    made = ast.FunctionDef("lambda", node.args, [body], [])
+    return ast.fix_missing_locations(ast.copy_location(made, node))
 
 
 def with_positional_parameters(tree: ast.FunctionDef) -> ast.FunctionDef:

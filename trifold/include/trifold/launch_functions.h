@@ -181,6 +181,11 @@ inline Tensor view_as_complex(const Tensor& x) {
   return viewed_by("aten::view_as_complex", x);
 }
 
+// Without a dimension of one element: x.squeeze(dim); else `x` itself.
+inline Tensor squeeze(const Tensor& x, int64_t dim) {
+  return x.dim() > 0 && x.size(dim) == 1 ? torch::stable::select(x, dim, 0) : x;
+}
+
 inline int64_t address(const Tensor& x) {
   return static_cast<int64_t>(reinterpret_cast<intptr_t>(x.const_data_ptr()));
 }

@@ -1,0 +1,79 @@
+"""Launch functions in the styles of many: lambdas, settings of a dataclass, checks of types; see test_styles.py."""
+
+from dataclasses import dataclass
+
+import torch
+from numba import cuda
+from torch import Tensor
+
+from trifold.prototype import launch, output
+
+
+def reference(x: Tensor) -> Tensor:
+    return (2 * x).contiguous()
+
+
+@cuda.jit
+def scale_kernel(x, factor, y, n):
+    i = cuda.grid(1)
+    if i < n:
+        y[i] = x[i] * factor
+
+
+@dataclass(frozen=True)
+class Tuning:
+    block: int
+
+    @property
+    def warps(self) -> int:
+        return self.block // 32
+
+
+SMALL, LARGE = Tuning(64), Tuning(256)
+cdiv = lambda a, b: (a + b - 1) // b  # noqa: E731
+
+
+def styles(x: Tensor) -> Tensor:
+    """Settings that a size chooses, a function of the module that is a lambda, a dtype that is torch's default."""
+    assert isinstance(x, torch.Tensor), "styles: x must be a tensor"
+    if x.dtype != torch.float32:
+        raise TypeError(f"styles: x must be float32, not {x.dtype}")
+    if not x.is_contiguous():
+        x = x.contiguous()
+    n = x.numel()
+    tuning = SMALL if n < 100 else LARGE
+    y = torch.zeros(x.shape, device=x.device)
+    factor = 2.0 if tuning.warps in (2, 8) else 0.0
+    launch(scale_kernel, cdiv(n, tuning.block), x.view(-1), factor, output(y.view(-1)), n, block=tuning.block)
+    return y
+
+
+@cuda.jit
+def strided_kernel(x, row, column, y, columns, n):
+    i = cuda.grid(1)
+    if i < n:
+        y[i] = x[(i // columns) * row + (i % columns) * column]
+
+
+def styles_strides(x: Tensor) -> Tensor:
+    """All strides at once, parts of a shape, and a lambda within the function."""
+    if x.dtype != torch.float32 or x.dim() != 3:
+        raise RuntimeError("styles_strides: x must be float32, of three dimensions")
+    x = x.contiguous()
+    rows, columns = x.shape[1:]
+    _, row, column = x.stride()
+    blocks = lambda n: (n + 31) // 32  # noqa: E731
+    y = x.new_empty(rows, columns)
+    launch(strided_kernel, blocks(y.numel()), x.view(-1), row, column, output(y.view(-1)), columns, y.numel(), block=32)
+    return y
+
+
+def styles_squeezed(x: Tensor, dim: int) -> Tensor:
+    """A dimension that is left out if it has one element."""
+    if x.dtype != torch.float32 or x.dim() < 1:
+        raise RuntimeError("styles_squeezed: x must be float32, of a dimension or more")
+    shape = x.squeeze(dim).shape
+    y = x.new_empty(x.numel())
+    n = x.numel()
+    launch(scale_kernel, cdiv(n, 64), x.reshape(-1), 2.0, output(y), n, block=64)
+    return y.view(shape)

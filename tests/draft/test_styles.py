@@ -1,0 +1,39 @@
+"""Drafts of launch functions in the styles of many: compiled for the CPU, with the wiring, against torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.draft.operators import drafted_operators
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def op(quick_builds: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The operators of styles.py."""
+    return drafted_operators(HERE / "styles.py", tmp_path_factory.mktemp("workspace"))
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (40, 9), (0,)])
+def test_settings_are_chosen_by_a_size(op: Any, drawn: torch.Generator, shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape, generator=drawn).mT if len(shape) == 2 else torch.randn(shape, generator=drawn)
+    assert torch.equal(op.styles(x), 2 * x)
+
+
+def test_all_strides_at_once(op: Any, drawn: torch.Generator) -> None:
+    x = torch.randn(2, 3, 5, generator=drawn)
+    assert torch.equal(op.styles_strides(x), x[0])
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (3, 4), (4, 1)])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_a_dimension_of_one_element_is_left_out(
+    op: Any, drawn: torch.Generator, shape: tuple[int, ...], dim: int
+) -> None:
+    x = torch.randn(shape, generator=drawn)
+    assert torch.equal(op.styles_squeezed(x, dim), (2 * x).squeeze(dim))
