@@ -49,7 +49,8 @@ class DrawnArgument:
 
     Attributes:
         kind: ``matrix`` (rows, 6), ``table`` (3,) without gradient, ``row`` (6,), ``index`` (rows,) of columns,
-            ``mask`` (rows, 6) of bools, ``list`` of two matrices, ``number``, or ``absent`` (None).
+            ``mask`` (rows, 6) of bools, ``list`` of two matrices, ``number``, ``dtype`` of the floating results, or
+            ``absent`` (None).
         keyword: whether it is passed by its name.
     """
 
@@ -88,7 +89,7 @@ def _scaled(given: dict[str, Any]) -> Tensor:
             total = total * (torch.cat([value, value]) if value.shape[-1] == _COLUMNS // 2 else value)
         elif isinstance(value, float):
             total = total * value
-    return total
+    return total.to(given.get("dtype", total.dtype))
 
 
 def _shifted(got: Tensor, want: Tensor, x: Tensor, *others: Any, **named: Any) -> Tensor:
@@ -238,16 +239,21 @@ def _case(kind: str, rows: int, dtype: torch.dtype, fill: Any, seed: int) -> Any
             return [TensorCase((rows, _COLUMNS), dtype, fill=fill, seed=seed + k) for k in (10, 20)]
         case "number":
             return 1.5
+        case "dtype":
+            return dtype if dtype == torch.float64 else (torch.float32, torch.bfloat16, torch.float16)[seed % 3]
     return None
+
+
+_MORE = ("table", "row", "index", "mask", "list", "number", "dtype", "absent")  # arguments beside a matrix
 
 
 @st.composite
 def drawn_ops(draw: st.DrawFn) -> DrawnOp:
     """Ops of 1 to 4 arguments and 1 to 3 results."""
-    kinds = draw(st.lists(st.sampled_from(("table", "row", "index", "mask", "list", "number", "absent")), max_size=3))
+    kinds = draw(st.lists(st.sampled_from(_MORE), max_size=3))
     arguments = [DrawnArgument("x", "matrix")]
     for kind in dict.fromkeys(kinds):
-        keyword = kind in ("table", "mask", "number", "absent") and draw(st.booleans())
+        keyword = kind in ("table", "mask", "number", "dtype", "absent") and draw(st.booleans())
         arguments.append(DrawnArgument(kind, kind, keyword))
     arguments.sort(key=lambda argument: argument.keyword)
     several = [kind for kind in RESULTS if kind != "nothing"]

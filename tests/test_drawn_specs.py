@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from torch import Tensor
 
-from tests.drawn_specs import DrawnOp, drawn_ops, judge
+from tests.drawn_specs import DrawnArgument, DrawnOp, DrawnResult, drawn_ops, judge
 from trifold.isolation.tensors import mapped
 from trifold.verification.outcomes import CheckFailed, NotRun
 
@@ -19,7 +19,7 @@ _FEW = settings(
     max_examples=12,
     deadline=None,
     derandomize=True,
-    phases=[Phase.generate],  # an op says enough; to shrink one takes minutes
+    phases=[Phase.explicit, Phase.generate],  # an op says enough; to shrink one takes minutes
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.nested_given],  # a cell draws calls itself
 )
@@ -52,7 +52,13 @@ def _requires_gradient(value: Any) -> bool:
     return isinstance(value, Tensor) and value.requires_grad
 
 
+_IN_A_DTYPE = DrawnOp(
+    (DrawnArgument("x", "matrix"), DrawnArgument("dtype", "dtype")), (DrawnResult("floating"),), with_gradient=True
+)
+
+
 @given(drawn_ops())
+@example(_IN_A_DTYPE)
 @_FEW
 def test_a_right_implementation_passes_each_row(op: DrawnOp) -> None:
     for row in _ROWS:
@@ -172,10 +178,11 @@ def test_all_kinds_are_drawn() -> None:
     seen: set[object] = set()
 
     @given(drawn_ops())
-    @settings(_FEW, max_examples=60)
+    @settings(_FEW, max_examples=120)
     def collect(op: DrawnOp) -> None:
         seen.update({argument.kind for argument in op.arguments} | {result.kind for result in op.results})
         seen.add(op.with_gradient)
 
     collect()
-    assert {"table", "row", "index", "mask", "list", "number", "absent", True, False, "nothing", "complex"} <= seen
+    kinds = {"table", "row", "index", "mask", "list", "number", "dtype", "absent", "nothing", "complex"}
+    assert kinds | {True, False} <= seen
