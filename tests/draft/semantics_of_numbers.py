@@ -4,7 +4,7 @@ import cmath
 import math
 
 import numpy as np
-from numba import cuda, float32, float64, int32, int64, uint8, uint32, uint64
+from numba import boolean, cuda, float32, float64, int32, int64, uint8, uint32, uint64
 from numba.cuda import libdevice
 
 FACTOR = 3
@@ -16,6 +16,12 @@ SCALE = 0.5
 def floor_divide(x, y, out):
     i = cuda.grid(1)
     out[i] = x[i] // y[i]
+
+
+@cuda.jit
+def to_booleans(x, y, out):
+    i = cuda.grid(1)
+    out[i] = (boolean(x[i]) ^ bool(y[i])) + 2 * (boolean(y[i]) & (x[i] > 0))
 
 
 @cuda.jit
@@ -460,6 +466,7 @@ _OF_FLOATS = (
     words_for_floats,
     angles_and_parts,
     rounds_to_decimals,
+    to_booleans,
 )
 
 #: Each kernel, and the types of x and y.

@@ -324,7 +324,7 @@ _NUMBER_CLASSES = [
 ]  # fmt: skip
 _NUMBER_TYPES = [
     types.int8, types.int16, types.int32, types.int64, types.uint8, types.uint16, types.uint32, types.uint64,
-    types.float16, types.float32, types.float64, types.complex64, types.complex128,
+    types.float16, types.float32, types.float64, types.complex64, types.complex128, types.boolean,
 ]  # fmt: skip
 
 #: Atomics with an index, and their names in CUDA.
