@@ -119,9 +119,9 @@ REFUSED_STATEMENTS = {
     "printed": ("print(turns)", "leave it out"),
     "sorted": ("a = torch.sort(x)", "call it in ports/*.py before the operator"),
     "undefined": ("y.fill_(nothing)", "assign it before, or define it in the module"),
-    "begin_of_a_shape": (
-        *("if x.shape[:2] != z.shape[:2]:", '    raise RuntimeError("shapes")'),
-        "after a check of x.dim() also x.shape[i:j]",
+    "steps_of_a_shape": (
+        *("if x.shape[::2] != z.shape[:2]:", '    raise RuntimeError("shapes")'),
+        "write x.shape[i] or x.shape[i:j]",
     ),
     "sliced": ("a = x[:, ::2]", "write x[start:stop], x[i, :, j]"),
 }

@@ -8,7 +8,7 @@ import numba
 import torch
 from numba import cuda
 from torch import Tensor
-from trifold.prototype import check_floating, launch, output
+from trifold.prototype import check_alike, check_floating, launch, output
 
 @cuda.jit
 def copy_kernel(x, y, n):
@@ -43,6 +43,15 @@ def sums(x: Tensor) -> Tensor:
     launch(copy_kernel, 1, x.reshape(-1), output(y), x.numel())
     launch(copy_kernel, 1, y, output(wide), x.numel())
     launch(copy_kernel, 1, wide, output(mixed), x.numel())
+    return y
+"""
+
+ALIKE_LATER = """
+def alike_later(grad: Tensor, x: Tensor) -> Tensor:
+    check_floating("alike_later", x=x)
+    check_alike("alike_later", grad=grad, x=x)
+    y = x.new_empty(x.numel())
+    launch(copy_kernel, 1, grad.reshape(-1), output(y), y.numel())
     return y
 """
 

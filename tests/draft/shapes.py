@@ -267,3 +267,18 @@ def shapes_matched(x: Tensor, mode: int, wide: bool) -> Tensor:
         grid = (blocks + 1, 1)
     launch(matched_kernel, grid, x.reshape(-1), mode, output(y.view(-1)), block=64)
     return y
+
+
+def shapes_parts(x: Tensor, dim: int) -> Tensor:
+    """Parts of a shape whose ends the call decides, and one of a tensor of any number of dimensions."""
+    if x.dtype != torch.float32:
+        raise RuntimeError(f"shapes_parts: x must be float32, not {x.dtype}")
+    first, second = x.shape[:2]
+    if dim < 1 or dim >= x.dim():
+        raise RuntimeError(f"shapes_parts: dim must be from 1 to {x.dim() - 1}, but is {dim}")
+    before, after = x.shape[:dim], x.shape[dim:]
+    total = first + 10 * second + 100 * math.prod(before) + 1000 * math.prod(x.shape[-dim:][1:])
+    y = x.new_full((*after, *before), float(total))
+    z = torch.empty(x.shape[:dim] + x.shape[dim + 1 :], dtype=x.dtype, device=x.device)
+    launch_elementwise(doubled_kernel, y.numel(), y.view(-1), output(y.view(-1)))
+    return y.view(-1)[:1].expand(z.shape[1:] + z.shape[:1])

@@ -17,6 +17,7 @@ from tests.draft.launch_statements import (
 )
 from tests.draft.launch_texts import (
     ALIKE,
+    ALIKE_LATER,
     AMBIGUOUS,
     AS_IT_IS,
     BEGIN,
@@ -62,6 +63,11 @@ DRAFTED = {
             "if (x.numel() > per_thread || 2 > per_thread) {",
             "if (i < n) y[i] = x[i];",
         ],
+    ),
+    "alike_later": (
+        ALIKE_LATER,
+        "",
+        ["trifold::dispatch_floating(x.scalar_type()", "const T* __restrict__ x, T* __restrict__ y"],
     ),
     # In C++ an int8_t becomes an int, in Numba an int64.
     "sum_of_two": (

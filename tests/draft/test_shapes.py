@@ -134,3 +134,16 @@ def test_match_in_a_kernel(op: Any, drawn: torch.Generator, wide: bool) -> None:
     for mode, right in ((0, x), (1, torch.where(x > 0, 2 * x, -x)), (2, torch.where(x > 0, 2 * x, -x)), (3, -x)):
         assert torch.equal(op.shapes_matched(x, mode, wide), right)
         assert torch.equal(prototype.shapes_matched(x, mode, wide), right)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4), (2, 3, 4, 5)])
+def test_parts_of_a_shape_end_where_the_call_says(op: Any, drawn: torch.Generator, shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape, generator=drawn)
+    for dim in range(1, len(shape)):
+        expected = 2 * (2 + 10 * 3 + 100 * math.prod(shape[:dim]) + 1000 * math.prod(shape[-dim:][1:]))
+        result = op.shapes_parts(x, dim)
+        of_z = shape[:dim] + shape[dim + 1 :]
+        assert result.shape == of_z[1:] + of_z[:1]
+        assert result.unique().tolist() == [expected]
+    with pytest.raises(RuntimeError, match="must have 2 numbers, but their number is 1"):
+        op.shapes_parts(x.reshape(-1), 1)

@@ -273,6 +273,23 @@ def f_backward(grad_y: Tensor, n: int, table: Tensor) -> Tensor:
     assert "is_grad_enabled" not in of_gallery("sigmoid").text
 
 
+def test_an_optional_tensor_that_is_none_gets_no_gradient(tmp_path: Path) -> None:
+    text = """
+def reference(x: Tensor, bias: Tensor | None = None) -> Tensor:
+    return x
+
+
+def f(x: Tensor, bias: Tensor | None = None) -> Tensor:
+    return x.new_empty(x.shape)
+
+
+def f_backward(grad: Tensor, x: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    grad_x, grad_bias = grad.new_empty(grad.shape), grad.new_empty(0)
+    return grad_x, grad_bias
+"""
+    assert "    return grad_x, grad_bias if ctx.needs_input_grad[1] else None\n" in of_text(text, tmp_path).text
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -350,6 +350,7 @@ class Host(HostLoops):
         if isinstance(value, v.Listed):
             return tuple(self.numbers_of(value.tensor, range(len(target.elts)), target, all_of=True))
         if isinstance(value, v.Sizes):
+            value = self.named(value, "sizes", self.into)
             self.require_length(value, len(target.elts))
             return tuple(self.element(value, place) for place in range(len(target.elts)))
         raise DraftError(

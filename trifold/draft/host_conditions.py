@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -457,15 +457,19 @@ class Conditions:
             return call(f"{text_of(whole.expr)}.sizes")
         parts = shape.parts if isinstance(shape, v.Shape) else shape if isinstance(shape, tuple) else (shape,)
         if any(isinstance(part, v.Part) for part in parts):
-            written: list[cpp.Expr] = []
-            for part in parts:
-                if isinstance(part, v.Part):
-                    start, stop = cpp.Name(str(part.start)), cpp.Name(str(part.stop))
-                    written.append(call("trifold::sizes_of", part.tensor.expr, start, stop))
-                else:
-                    written.append(v.number(part).expr)
-            return call("trifold::sizes", *written)
+            return self.joined_sizes(parts)
         return cpp.Braces(tuple(v.number(part).expr for part in parts))
+
+    def joined_sizes(self, parts: Iterable[Any]) -> cpp.Expr:
+        """Numbers, parts of shapes and lists as one list."""
+        written: list[cpp.Expr] = []
+        for part in parts:
+            if isinstance(part, v.Part):
+                start, stop = cpp.Name(str(part.start)), cpp.Name(str(part.stop))
+                written.append(call("trifold::sizes_of", part.tensor.expr, start, stop))
+            else:
+                written.append(part.expr if isinstance(part, v.Sizes) else v.number(part).expr)
+        return call("trifold::sizes", *written)
 
     def by_dtype(self, op: Any, x: v.Number, y: v.Number, a: Any, b: Any) -> tuple[Any, ...] | None:
         lefts = x.of_dtype or (None if isinstance(a, v.Number) else (a,) * len(self.key_dtypes))

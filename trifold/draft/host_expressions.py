@@ -39,7 +39,7 @@ class HostExpressions(HostComprehensions):
     taken: set[str]
     constants: dict[str, tuple[int | float, types.Type]]  # of the binding, with their types in kernels
 
-    def called(self, function: Any, arguments: list[Any], keywords: dict[str, Any], node: ast.Call) -> Any:
+    def called(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], node: ast.Call) -> Any:
         raise NotImplementedError
 
     def is_inlined(self, function: Any) -> bool:
@@ -90,7 +90,8 @@ class HostExpressions(HostComprehensions):
                 for keyword in keywords:
                     value = evaluate(keyword.value)
                     named.update(value if keyword.arg is None else {keyword.arg: value})
-                return self.called(called, self.elements(arguments, evaluate), named, node)
+                given = self.elements(arguments, evaluate)
+                return self.called(called, given if isinstance(given, tuple) else (given,), named, node)
             case ast.Lambda():
                 return v.Local(as_function(node), self.names)
             case ast.GeneratorExp() | ast.ListComp():
@@ -145,7 +146,9 @@ class HostExpressions(HostComprehensions):
         return v.named(value, cpp.Name(own))
 
     def elements(self, nodes: list[ast.expr], evaluate: Callable[[ast.expr], Any] | None = None) -> Any:
+        """The values of some expressions: a tuple, or a list if another list is unpacked in it."""
         found: list[Any] = []
+        unpacked = False
         for node in nodes:
             if isinstance(node, ast.Starred):
                 inner = self.evaluate(node.value)
@@ -153,6 +156,9 @@ class HostExpressions(HostComprehensions):
                     found += inner.parts
                 elif isinstance(inner, (tuple, list)):
                     found += inner
+                elif isinstance(inner, v.Sizes):
+                    found.append(inner)
+                    unpacked = True
                 else:
                     raise DraftError(
                         self.place(node),
@@ -161,7 +167,7 @@ class HostExpressions(HostComprehensions):
                     )
             else:
                 found.append((evaluate or self.evaluate)(node))
-        return tuple(found)
+        return v.Sizes(self.joined_sizes(found)) if unpacked else tuple(found)
 
     # --------------------------------------------------------------------------------------------- numbers
 
@@ -223,6 +229,10 @@ class HostExpressions(HostComprehensions):
     def binary(self, op: Any, a: Any, b: Any, node: ast.AST) -> Any:
         if isinstance(a, v.Text) or isinstance(b, v.Text):
             return v.Text((*text_parts(a), *text_parts(b)))
+        if op is operator.add and v.Sizes in (type(a), type(b)):
+            parts = [each.parts if isinstance(each, v.Shape) else each for each in (a, b)]
+            lists = [each if isinstance(each, tuple) else (each,) for each in parts]
+            return v.Sizes(self.joined_sizes([*lists[0], *lists[1]]), getattr(a, "listed", False))
         if isinstance(a, v.Shape) and isinstance(b, (tuple, v.Shape)):
             return v.Shape((*a.parts, *(b.parts if isinstance(b, v.Shape) else b)))
         if isinstance(a, str) and op is operator.mod:

@@ -55,10 +55,12 @@ def _check_alike(host: Host, arguments: Any, keywords: dict[str, Any], node: ast
         text = [host.message_part(each) for each in parts]
         host.into.append(cpp.Run(call("trifold::check_alike", text[0], x.expr, text[1], y.expr, text[2])))
     host.one_device.compared(*keywords.values())
-    host.set_dtypes(x, v.FLOATING)
-    for _, y in others:
-        y.known, y.choices = x.dtypes, ()
-        x.take_shape_of(y)
+    known = next((each for each in keywords.values() if each.dtypes is not None), x)
+    host.set_dtypes(known, v.FLOATING)
+    for y in keywords.values():
+        if y is not known:
+            y.known, y.choices = known.dtypes, ()
+            known.take_shape_of(y)
 
 
 def _elementwise_output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:

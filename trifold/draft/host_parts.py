@@ -152,11 +152,12 @@ class HostParts(HostExpressions):
         size = cpp.Cast("int64_t", call(f"{text_of(tensor.expr)}.element_size"), type=v.INT, interval=(1, 8))
         return v.Number(size, v.INT, (1, 8), of_dtype=tensor.element_sizes, bytes_of=tensor)
 
-    def _part_of_shape(self, tensor: v.Tensor, index: ast.Slice) -> v.Shape | tuple[Any, ...] | None:
-        """A slice of a tensor's shape; None if its sizes are not known one by one."""
-        ends = [None if end is None else self.evaluate(end) for end in (index.lower, index.upper, index.step)]
-        if not all(end is None or isinstance(end, int) for end in ends) or ends[2] not in (None, 1):
-            return None
+    def _part_of_shape(self, tensor: v.Tensor, index: ast.Slice) -> v.Shape | v.Sizes | tuple[Any, ...] | None:
+        """A slice of a tensor's shape; None if it has steps."""
+        sizes = v.Sizes(call(f"{text_of(tensor.expr)}.sizes"))
+        ends = [None if end is None else self.evaluate(end) for end in (index.lower, index.upper)]
+        if index.step is not None or any(isinstance(end, v.Number) for end in ends):
+            return self._part_of_sizes(sizes, index)
         start, stop = ends[0] or 0, ends[1]
         if start >= 0 and (stop is None or stop < 0):
             return v.Shape((v.Part(tensor, start, stop or 0),))
@@ -166,7 +167,16 @@ class HostParts(HostExpressions):
             return tuple(self.size(tensor, d) for d in range(tensor.dimensions)[start:stop])
         if start >= 0 and stop is not None and 0 <= stop <= tensor.at_least:
             return tuple(self.size(tensor, d) for d in range(start, stop))
-        return None
+        return self._part_of_sizes(sizes, index)
+
+    def _part_of_sizes(self, sizes: v.Sizes, index: ast.Slice) -> v.Sizes | None:
+        """A slice of a list, whose ends the call may decide; None if it has steps."""
+        start, stop = (None if end is None else self.evaluate(end) for end in (index.lower, index.upper))
+        if index.step is not None:
+            return None
+        ends = [v.number(each or 0) for each in ((start,) if stop is None else (start, stop))]
+        expr = call("trifold::part_of", sizes.expr, *(each.expr for each in ends))
+        return v.Sizes(expr, sizes.listed)
 
     def numbers_in(self, value: Any) -> tuple[Any, ...] | None:
         """The elements of a tuple or shape; None if it has parts of tensors with unknown numbers of dimensions, or is
@@ -220,13 +230,15 @@ class HostParts(HostExpressions):
             raise DraftError(
                 self.place(node),
                 "this part of a shape is not translated",
-                "write x.shape[i], x.shape[i:] or x.shape[:-i], of numbers; after a check of x.dim() also x.shape[i:j]",
+                "write x.shape[i] or x.shape[i:j]",
             )
         if isinstance(base, v.Tensor):
             return self.part_of(base, index, node)
         if isinstance(base, v.Tensors) and isinstance(index, ast.Slice):
             problem = "a part of a list of tensors is not translated"
             raise DraftError(self.place(node), problem, "write xs[k], in a loop over range(...)")
+        if isinstance(base, v.Sizes) and isinstance(index, ast.Slice) and index.step is None:
+            return self._part_of_sizes(base, index)
         if isinstance(index, ast.Slice):
             ends = [None if end is None else self.evaluate(end) for end in (index.lower, index.upper, index.step)]
             return base[slice(*ends)]

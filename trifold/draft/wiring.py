@@ -195,7 +195,14 @@ def _written_gradient(
         line = f'op.autograd(\n    "{forward.name}",\n    save={save},\n    backward=_backward{extra},\n)'
     gradients = [places.get(number, "_") for number in range(len(_returned(module, forward)))]
     made = ", ".join(wanted[name] for name in sorted(wanted, key=_order(backward, wanted)))
-    returned = ", ".join(wanted.get(name, "None") for name in forward.parameters)
+    optional = {
+        name: f" if ctx.needs_input_grad[{place}] else None"
+        for place, (name, kind) in enumerate(forward.parameters.items())
+        if kind == "Tensor?"
+    }
+    returned = ", ".join(
+        wanted[name] + optional.get(name, "") if name in wanted else "None" for name in forward.parameters
+    )
     lines = [
         f"def _backward(ctx, {', '.join(gradients)}):  # type: ignore[no-untyped-def]",
         *saved.unpacked(),

@@ -72,6 +72,15 @@ inline std::vector<int64_t> without_size(Dims sizes, int64_t index) {
   return list;
 }
 
+// A part of a list, numbers[start:stop] in Python: a negative end counts from the end, and the part ends where the list
+// does.
+inline std::vector<int64_t> part_of(Dims numbers, int64_t start, int64_t stop = std::numeric_limits<int64_t>::max()) {
+  const int64_t count = static_cast<int64_t>(numbers.size());
+  const auto limited = [&](int64_t end) { return std::clamp<int64_t>(end < 0 ? end + count : end, 0, count); };
+  const int64_t first = limited(start);
+  return {numbers.begin() + first, numbers.begin() + std::max(first, limited(stop))};
+}
+
 // For each size what f(place, size) returns, without those for which it returns nothing.
 template <class F>
 std::vector<int64_t> sizes_by(Dims sizes, F&& f) {
