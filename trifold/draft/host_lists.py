@@ -58,9 +58,10 @@ class HostLists(HostNumbers):
         elif (before.dtypes, before.dimensions) != (value.dtypes, value.dimensions):
             tensors.added = v.Tensor(value.expr, strided=True)
         else:
-            both = {name: getattr(before, name) and getattr(value, name) for name in ("dense", "memory")}
-            strided = before.strided or value.strided
-            tensors.added = dataclasses.replace(value, strided=strided, **both)
+            dense, strided = before.dense and value.dense, before.strided or value.strided
+            tensors.added = dataclasses.replace(value, dense=dense, strided=strided, memory=None)
+            if before.memory is not None and value.memory is not None:
+                tensors.added.memory = before.memory | value.memory
 
     def lists_in(self, node: ast.expr) -> list[v.Tensors]:
         """The lists of ``xs``, ``zip(xs, ys)`` or ``enumerate(xs)``, which may contain one another; empty if this is
