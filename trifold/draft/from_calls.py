@@ -192,7 +192,7 @@ class FromCalls:
         for name in sorted((name for name, dtypes in found.items() if dtypes), key=lambda name: name != key):
             other = next((each for each in leaders if each != name and self._are_tied(name, each)), None)
             if other is not None:
-                mine, its = (of if arguments[of].is_dtype else f"{of}.dtype" for of in (name, other))
+                mine, its = (_dtype_of(each, arguments[each]) for each in (name, other))
                 remedy = f"pass {its}" if arguments[name].is_dtype else f"convert one with {name}.to({its})"
                 yield self._check(
                     name,
@@ -205,7 +205,7 @@ class FromCalls:
             if len(found[name]) > 1:
                 leaders.append(name)
             dtypes = [str(dtype) for dtype in sorted(found[name], key=_usual_order)]
-            mine = name if arguments[name].is_dtype else f"{name}.dtype"
+            mine = _dtype_of(name, arguments[name])
             remedy = "" if arguments[name].is_dtype else f"; convert it with {name}.to({dtypes[0]})"
             yield self._check(
                 name,
@@ -232,6 +232,11 @@ class FromCalls:
     def _are_tied(self, name: str, key: str) -> bool:
         pairs = [(row[name].dtype, row[key].dtype) for row in self.rows if name in row and key in row]
         return bool(pairs) and all(one == other for one, other in pairs)
+
+
+def _dtype_of(name: str, argument: Tensor) -> str:
+    """The dtype of an argument in Python: the argument itself, if it is one."""
+    return name if argument.is_dtype else f"{name}.dtype"
 
 
 def _usual_order(dtype: torch.dtype) -> tuple[int, str]:

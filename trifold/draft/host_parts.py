@@ -156,8 +156,10 @@ class HostParts(HostExpressions):
         """A slice of a tensor's shape; None if it has steps."""
         sizes = v.Sizes(call(f"{text_of(tensor.expr)}.sizes"))
         ends = [None if end is None else self.evaluate(end) for end in (index.lower, index.upper)]
-        if index.step is not None or any(isinstance(end, v.Number) for end in ends):
-            return self._part_of_sizes(sizes, index)
+        if index.step is not None:
+            return None
+        if any(isinstance(end, v.Number) for end in ends):
+            return _part_of_sizes(sizes, *ends)
         start, stop = ends[0] or 0, ends[1]
         if start >= 0 and (stop is None or stop < 0):
             return v.Shape((v.Part(tensor, start, stop or 0),))
@@ -167,16 +169,7 @@ class HostParts(HostExpressions):
             return tuple(self.size(tensor, d) for d in range(tensor.dimensions)[start:stop])
         if start >= 0 and stop is not None and 0 <= stop <= tensor.at_least:
             return tuple(self.size(tensor, d) for d in range(start, stop))
-        return self._part_of_sizes(sizes, index)
-
-    def _part_of_sizes(self, sizes: v.Sizes, index: ast.Slice) -> v.Sizes | None:
-        """A slice of a list, whose ends the call may decide; None if it has steps."""
-        start, stop = (None if end is None else self.evaluate(end) for end in (index.lower, index.upper))
-        if index.step is not None:
-            return None
-        ends = [v.number(each or 0) for each in ((start,) if stop is None else (start, stop))]
-        expr = call("trifold::part_of", sizes.expr, *(each.expr for each in ends))
-        return v.Sizes(expr, sizes.listed)
+        return _part_of_sizes(sizes, start, stop)
 
     def numbers_in(self, value: Any) -> tuple[Any, ...] | None:
         """The elements of a tuple or shape; None if it has parts of tensors with unknown numbers of dimensions, or is
@@ -237,10 +230,10 @@ class HostParts(HostExpressions):
         if isinstance(base, v.Tensors) and isinstance(index, ast.Slice):
             problem = "a part of a list of tensors is not translated"
             raise DraftError(self.place(node), problem, "write xs[k], in a loop over range(...)")
-        if isinstance(base, v.Sizes) and isinstance(index, ast.Slice) and index.step is None:
-            return self._part_of_sizes(base, index)
         if isinstance(index, ast.Slice):
             ends = [None if end is None else self.evaluate(end) for end in (index.lower, index.upper, index.step)]
+            if isinstance(base, v.Sizes) and ends[2] is None:
+                return _part_of_sizes(base, *ends[:2])
             return base[slice(*ends)]
         if isinstance(base, Dispatcher):
             remedy = "write launch(kernel, grid, *arguments, block=threads)"
@@ -383,6 +376,12 @@ class HostParts(HostExpressions):
         first, last = range(part.start, part.start + star), range(after, part.stop)
         sizes = (tuple(self.size(part.tensor, d) for d in each) for each in (first, last))
         return (*next(sizes), v.Shape((v.Part(part.tensor, part.start + star, after),)), *next(sizes))
+
+
+def _part_of_sizes(sizes: v.Sizes, start: Any, stop: Any) -> v.Sizes:
+    """A slice of a list, whose ends the call may decide."""
+    ends = [v.number(each or 0) for each in ((start,) if stop is None else (start, stop))]
+    return v.Sizes(call("trifold::part_of", sizes.expr, *(each.expr for each in ends)), sizes.listed)
 
 
 def _is_before_parts(shape: tuple[Any, ...], end: int) -> bool:

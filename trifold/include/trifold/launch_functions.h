@@ -72,13 +72,17 @@ inline std::vector<int64_t> without_size(Dims sizes, int64_t index) {
   return list;
 }
 
-// A part of a list, numbers[start:stop] in Python: a negative end counts from the end, and the part ends where the list
-// does.
+// The end of a part of `count` elements, as in Python: a negative one counts from the last element, and a part ends
+// where the whole does.
+inline int64_t end_within(int64_t count, int64_t end) {
+  return std::clamp<int64_t>(end < 0 ? end + count : end, 0, count);
+}
+
+// A part of a list: numbers[start:stop].
 inline std::vector<int64_t> part_of(Dims numbers, int64_t start, int64_t stop = std::numeric_limits<int64_t>::max()) {
   const int64_t count = static_cast<int64_t>(numbers.size());
-  const auto limited = [&](int64_t end) { return std::clamp<int64_t>(end < 0 ? end + count : end, 0, count); };
-  const int64_t first = limited(start);
-  return {numbers.begin() + first, numbers.begin() + std::max(first, limited(stop))};
+  const int64_t first = end_within(count, start);
+  return {numbers.begin() + first, numbers.begin() + std::max(first, end_within(count, stop))};
 }
 
 // For each size what f(place, size) returns, without those for which it returns nothing.
@@ -379,14 +383,12 @@ inline Tensor without_gaps(const Tensor& x) {
   return last < 0 || x.size(last) <= 1 || x.stride(last) == 1 ? x : torch::stable::contiguous(x);
 }
 
-// x[start:stop] along the first dimension, as in Python: a negative number counts from the end, and the part is
-// limited to the tensor.
+// x[start:stop] along the first dimension.
 inline Tensor slice(const Tensor& x, int64_t start, int64_t stop = std::numeric_limits<int64_t>::max()) {
   const int64_t size = x.size(0);
-  const auto limited = [&](int64_t place) { return std::clamp<int64_t>(place < 0 ? place + size : place, 0, size); };
-  const int64_t first = limited(start);
+  const int64_t first = end_within(size, start);
   Tensor own = x;
-  return torch::stable::narrow(own, 0, first, std::max<int64_t>(limited(stop) - first, 0));
+  return torch::stable::narrow(own, 0, first, std::max<int64_t>(end_within(size, stop) - first, 0));
 }
 
 }  // namespace trifold
