@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 import trifold
+from tests.isolation.probes import replace_function
 from tests.wrong.entry import GALLERY, copy_of_gallery
 from trifold.cells import CellName
 from trifold.verification import runner
@@ -160,6 +162,25 @@ spec = Spec(
     properties=[Property("ends", ends, "it does not hold")],
 )
 """
+
+
+@pytest.mark.parametrize("nice", [0, 7])
+def test_judge_and_op_have_the_priority_of_the_job(nice: int, tmp_path: Path) -> None:
+    expected = str(min(19, os.getpriority(os.PRIO_PROCESS, 0) + nice))
+    workspace = copy_of_gallery("add", tmp_path)
+    replace_function(
+        workspace, "import os\ndef add(x, y):\n    raise ValueError(os.getpriority(os.PRIO_PROCESS, 0))\n\n\n"
+    )
+    body = f"""
+    here = os.getpriority(os.PRIO_PROCESS, 0)
+    try:
+        function(*2 * [torch.ones(3)])
+    except ValueError as error:
+        assert (str(here), str(error)) == ("{expected}", "{expected}"), (here, error)
+"""
+    workspace.files("add").spec.write_text(_SPEC.format(body=f"import torch{body}"), encoding="utf-8")
+    (row,) = run_cell(Job(str(workspace.root), ADD, ("property: ends",), nice=nice), timeout=60)
+    assert row.outcome == "passed", row
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from trifold.cells import CELLS, CellName, Device
 from trifold.machine.cells import Machine
 from trifold.verification.durations import durations, keep_durations
 from trifold.verification.job import Job
-from trifold.verification.schedule import in_order, worker_pool
+from trifold.verification.schedule import in_order, with_priorities, worker_pool
 from trifold.workspace import Workspace
 
 OPS = [op.name for op in GALLERY.select(())]
@@ -66,6 +66,16 @@ def test_cells_that_have_been_measured_start_by_their_seconds() -> None:
 def test_a_run_that_took_no_time_says_nothing_of_the_order() -> None:
     on_cpu = [job for job in ALL if job.cell.device == "cpu"]
     assert len(in_order(GALLERY, on_cpu, {job.cell: 0.0 for job in on_cpu})) == len(on_cpu)
+
+
+def test_the_longest_cell_has_the_highest_priority() -> None:
+    seconds = {job.cell: float(1 + number) for number, job in enumerate(ALL)}
+    on_cpu = [job for job in ALL if job.cell.device == "cpu"]
+    jobs = with_priorities(GALLERY, on_cpu, seconds)
+    nice = {job.cell: job.nice for job in jobs}
+    assert nice[max(nice, key=seconds.__getitem__)] == 0
+    assert 5 <= max(nice.values()) <= 10
+    assert sorted(nice, key=seconds.__getitem__) == sorted(nice, key=lambda cell: (-nice[cell], seconds[cell]))
 
 
 def test_seconds_are_kept_with_those_of_other_cells(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ class Job:
         seed: of the draws; None: a constant, the same in every run.
         coverage: the folder for counts of the lines that run; None: nothing is counted.
         timeout: seconds that the op's process may take for one answer.
+        nice: of its processes, from 0 to 19: how far they leave the cores to others.
         nonce: the worker's last event must have it.
     """
 
@@ -34,6 +35,7 @@ class Job:
     seed: int | None = None
     coverage: str | None = None
     timeout: float = 120.0
+    nice: int = 0
     nonce: str = ""
 
     def to_json(self) -> str:

@@ -7,6 +7,7 @@ loading the spec. A row that is not reported has failed; so has a worker that en
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -181,6 +182,7 @@ def _run_worker(job: Job, environment: dict[str, str], watch: Watch, stop: Stop 
         with open(read, "rb", buffering=0) as events:
             process = _start(job, environment, write, output.fileno())
             os.close(write)
+            _give_way(process.pid, job.nice)
             try:
                 silent = _listen(events, told, job.timeout, lambda event: _pass_on(job, event, told, watch), stop)
             except BaseException:  # Ctrl-C: leave no worker running
@@ -248,12 +250,21 @@ def _listen(
 
 def _pass_on(job: Job, event: dict[str, Any], told: _Progress, watch: Watch) -> None:
     match event["event"]:
+        case "op" | "builder" if event["pid"]:
+            _give_way(event["pid"], job.nice)
         case "plan":
             watch.planned(job.cell, asked_checks(job, told.properties))
         case "check":
             watch.began(job.cell, told.check)
         case "row":
             watch.ended(job.cell, told.rows[-1])
+
+
+def _give_way(leader: int, nice: int) -> None:
+    """Lower the priority of a process that leads its process group, and so of all that it starts from now on."""
+    if nice:
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            os.setpriority(os.PRIO_PGRP, leader, min(19, os.getpriority(os.PRIO_PROCESS, 0) + nice))
 
 
 def _end(process: subprocess.Popen[bytes] | Forked, told: _Progress) -> None:

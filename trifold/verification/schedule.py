@@ -6,6 +6,7 @@ import itertools
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from trifold.build.sources import included_sources
 from trifold.cells import CellName
@@ -13,6 +14,7 @@ from trifold.machine.cells import Machine
 from trifold.verification.job import Job
 from trifold.workspace import Workspace
 
+_NICEST = 10  # of the shortest cells
 _GPU_MEMORY = 2 * 2**30  # bytes: the contexts of a worker and of its op's processes, and their small tensors
 
 
@@ -35,6 +37,33 @@ def in_order(workspace: Workspace, jobs: Iterable[Job], known: Mapping[CellName,
 
     Cells on a GPU wait for it, and for longer the more of them run, while those on the CPU use the cores. So each
     device's cells are spread over the whole run.
+    """
+    lengths = _lengths(workspace, jobs, known)
+    begins: dict[Job, float] = {}  # the fraction of its device's time that has passed when a job begins
+    for device in ("cuda", "cpu"):
+        of_device = sorted((job for job in lengths if job.cell.device == device), key=lambda job: -lengths[job])
+        total = sum(lengths[job] for job in of_device) or 1.0  # 0 if an earlier run took no measurable time
+        before = itertools.accumulate((lengths[job] for job in of_device), initial=0.0)
+        begins |= {job: time_before / total for job, time_before in zip(of_device, before, strict=False)}
+    return sorted(lengths, key=begins.__getitem__)
+
+
+def with_priorities(
+    workspace: Workspace, jobs: Iterable[Job], known: Mapping[CellName, float] | None = None
+) -> list[Job]:
+    """The jobs, of which the longer have priority where there are more workers than cores: the others would wait for
+    the longest at the end.
+
+    Args:
+        workspace, jobs, known: as for :func:`in_order`.
+    """
+    lengths = _lengths(workspace, jobs, known)
+    longest = max(lengths.values(), default=0.0) or 1.0
+    return [replace(job, nice=round(_NICEST * (1.0 - length / longest))) for job, length in lengths.items()]
+
+
+def _lengths(workspace: Workspace, jobs: Iterable[Job], known: Mapping[CellName, float] | None) -> dict[Job, float]:
+    """How long each job takes, in relation to those of the same device.
 
     The estimate of a port grows with the code that it includes, which has more kernels; on a GPU, that of both kinds
     grows with the spec, which describes the calls. On the CPU, prototypes of equal length may differ by a factor of
@@ -59,10 +88,4 @@ def in_order(workspace: Workspace, jobs: Iterable[Job], known: Mapping[CellName,
         if measured:
             bytes_per_second = sum(lengths[job] for job in measured) / max(1.0, sum(measured.values()))
             lengths |= {job: bytes_per_second * seconds for job, seconds in measured.items()}
-    begins: dict[Job, float] = {}  # the fraction of its device's time that has passed when a job begins
-    for device in ("cuda", "cpu"):
-        of_device = sorted((job for job in lengths if job.cell.device == device), key=lambda job: -lengths[job])
-        total = sum(lengths[job] for job in of_device) or 1.0  # 0 if an earlier run took no measurable time
-        before = itertools.accumulate((lengths[job] for job in of_device), initial=0.0)
-        begins |= {job: time_before / total for job, time_before in zip(of_device, before, strict=False)}
-    return sorted(lengths, key=begins.__getitem__)
+    return lengths
