@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 from numba import cuda
 from torch import Tensor
@@ -13,20 +14,24 @@ def reference(x: Tensor) -> Tensor:
     return torch.sigmoid(x)
 
 
+# Numba's 1 + e is float64 for e in float32: an int64 and a float32 are added in float64.
+ONE = np.float32(1)
+
+
 @cuda.jit
 def sigmoid_kernel(x, y, n):
     i = cuda.grid(1)
     if i < n:
         v = x[i]
         e = math.exp(v if v < 0 else -v)  # at most 1: no branch overflows
-        y[i] = (e if v < 0 else 1) / (1 + e)
+        y[i] = (e if v < 0 else ONE) / (ONE + e)
 
 
 @cuda.jit
 def sigmoid_backward_kernel(grad_y, y, grad_x, n):
     i = cuda.grid(1)
     if i < n:
-        grad_x[i] = grad_y[i] * ((1 - y[i]) * y[i])
+        grad_x[i] = grad_y[i] * ((ONE - y[i]) * y[i])
 
 
 def sigmoid(x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 from numba import cuda
 from torch import Tensor
@@ -13,12 +14,16 @@ def reference(gate: Tensor, up: Tensor) -> Tensor:
     return torch.nn.functional.silu(gate) * up
 
 
+# Numba's 1 + g is float64 for g in float32: an int64 and a float32 are added in float64.
+ONE = np.float32(1)
+
+
 @cuda.jit
 def swiglu_kernel(gate, up, out, n):
     i = cuda.grid(1)
     if i < n:
         g = gate[i]
-        out[i] = g / (1 + math.exp(-g)) * up[i]  # exp may overflow to inf: the quotient is then 0
+        out[i] = g / (ONE + math.exp(-g)) * up[i]  # exp may overflow to inf: the quotient is then 0
 
 
 @cuda.jit
@@ -26,8 +31,8 @@ def swiglu_backward_kernel(grad, gate, up, grad_gate, grad_up, n):
     i = cuda.grid(1)
     if i < n:
         g = gate[i]
-        s = 1 / (1 + math.exp(-g))
-        grad_gate[i] = grad[i] * up[i] * (s * (1 + g * (1 - s)))
+        s = ONE / (ONE + math.exp(-g))
+        grad_gate[i] = grad[i] * up[i] * (s * (ONE + g * (ONE - s)))
         grad_up[i] = grad[i] * (g * s)
 
 

@@ -47,7 +47,7 @@ MISTAKES = {
     ),
     "the kernel": Raising(
         "sigmoid",
-        edits("prototype", ("y[i] = (e if v < 0 else 1) / (1 + e)", "y[i] = (e if v < 0 else 1) / (1 + ee)")),
+        edits("prototype", ("y[i] = (e if v < 0 else ONE) / (ONE + e)", "y[i] = (e if v < 0 else ONE) / (ONE + ee)")),
         "values",
         "prototypes",
         "(1 + ee)",

@@ -43,8 +43,8 @@ MISTAKES = {
         edits(
             "prototype",
             (
-                "grad_x[i] = grad_y[i] * ((1 - y[i]) * y[i])",
-                "grad_x[i] = grad_y[i] * ((1 - y[i]) * y[i]) if math.isfinite(grad_y[i]) else 0",
+                "grad_x[i] = grad_y[i] * ((ONE - y[i]) * y[i])",
+                "grad_x[i] = grad_y[i] * ((ONE - y[i]) * y[i]) if math.isfinite(grad_y[i]) else 0",
             ),
         ),
         "gradient of x: 0.0 where the exact one is ",

@@ -101,7 +101,6 @@ BORROWED = (
         op="sigmoid",
         edits=edits(
             "prototype",
-            ("import torch\n", "import numpy as np\nimport torch\n"),
             (
                 "    launch_elementwise(sigmoid_kernel, y.numel(), flat(x, y), ",
                 "    v = 1 / (1 + np.exp(-flat(x, y).detach().double().numpy())) - 1\n"

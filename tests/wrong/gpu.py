@@ -154,8 +154,8 @@ BOUNDS_ON_GPU = (
         edits=edits(
             "prototype",
             (
-                "        grad_x[i] = grad_y[i] * ((1 - y[i]) * y[i])\n",
-                "        grad_x[i] = grad_y[i] * ((1 - y[i]) * y[i])\n"
+                "        grad_x[i] = grad_y[i] * ((ONE - y[i]) * y[i])\n",
+                "        grad_x[i] = grad_y[i] * ((ONE - y[i]) * y[i])\n"
                 "        if grad_y[n] == 12345.5:\n            grad_x[i] = 2\n",
             ),
         ),

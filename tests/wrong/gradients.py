@@ -199,8 +199,8 @@ GRADIENTS = (
         edits=edits(
             "prototype",
             (
-                "grad_x[i] = grad_y[i] * ((1 - y[i]) * y[i])",
-                "grad_x[i] = grad_y[i] * ((1 - y[i]) * y[i]) * (0.95 if y[i] < 0.003 else 1)",
+                "grad_x[i] = grad_y[i] * ((ONE - y[i]) * y[i])",
+                "grad_x[i] = grad_y[i] * ((ONE - y[i]) * y[i]) * (0.95 if y[i] < 0.003 else 1)",
             ),
         ),
         row="gradients",

@@ -248,8 +248,7 @@ VALUES = (
         edits=edits(
             "prototype",
             ("e = math.exp(v if v < 0 else -v)", "e = np.exp(v)"),
-            ("(e if v < 0 else 1) / (1 + e)", "e / (1 + e)"),
-            ("import torch\n", "import numpy as np\nimport torch\n"),
+            ("(e if v < 0 else ONE) / (ONE + e)", "e / (1 + e)"),
         ),
         row="values",
         implementation="prototype",
@@ -268,9 +267,7 @@ VALUES = (
         name="float32 in the double path",
         why="a cast that was meant for half types",
         op="sigmoid",
-        edits=edits(
-            "prototype", ("v = x[i]", "v = np.float32(x[i])"), ("import torch\n", "import numpy as np\nimport torch\n")
-        ),
+        edits=edits("prototype", ("v = x[i]", "v = np.float32(x[i])")),
         row="values",
         implementation="prototype",
         message="float64",

@@ -217,7 +217,7 @@ CHANGED = (
         edits=edits(
             "prototype",
             (
-                "        grad_x[i] = grad_y[i] * ((1 - y[i]) * y[i])\n",
+                "        grad_x[i] = grad_y[i] * ((ONE - y[i]) * y[i])\n",
                 "        y[i] = (1 - y[i]) * y[i]\n        grad_x[i] = grad_y[i] * y[i]\n",
             ),
         ),

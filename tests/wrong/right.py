@@ -78,7 +78,7 @@ GRADIENT_OF_ONE = (
     ),
 )
 _E = "        e = math.exp(v if v < 0 else -v)  # at most 1: no branch overflows\n"
-_QUOTIENT = "        y[i] = (e if v < 0 else 1) / (1 + e)\n"
+_QUOTIENT = "        y[i] = (e if v < 0 else ONE) / (ONE + e)\n"
 _SUM_OF_SQUARES = (
     "        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):\n"
     "            squares, lost = add_compensated(squares, lost, x[row, i] * x[row, i])\n"

@@ -46,9 +46,9 @@ MANY_NUMBERS = (
         edits=edits(
             "prototype",
             (
-                "        out[i] = g / (1 + math.exp(-g)) * up[i]",
+                "        out[i] = g / (ONE + math.exp(-g)) * up[i]",
                 "        s = math.exp(g) / (1 + math.exp(g)) if n > 4096 else 1.0\n"
-                "        out[i] = g * s * up[i] if n > 4096 else g / (1 + math.exp(-g)) * up[i]",
+                "        out[i] = g * s * up[i] if n > 4096 else g / (ONE + math.exp(-g)) * up[i]",
             ),
         ),
         row="values",
@@ -128,8 +128,8 @@ NAN_AND_INF = (
         edits=edits(
             "prototype",
             (
-                "out[i] = g / (1 + math.exp(-g)) * up[i]",
-                "out[i] = g / (1 + math.exp(-g)) * up[i] if g > -746 or g != g else -0.0 * up[i]",
+                "out[i] = g / (ONE + math.exp(-g)) * up[i]",
+                "out[i] = g / (ONE + math.exp(-g)) * up[i] if g > -746 or g != g else -0.0 * up[i]",
             ),
         ),
         row="values",
@@ -152,8 +152,8 @@ NAN_AND_INF = (
         edits=edits(
             "prototype",
             (
-                "        grad_x[i] = grad_y[i] * ((1 - y[i]) * y[i])\n",
-                "        grad_x[i] = grad_y[i] * ((1 - y[i]) * y[i]) if y[i] > 0 and y[i] < 1 else 0\n",
+                "        grad_x[i] = grad_y[i] * ((ONE - y[i]) * y[i])\n",
+                "        grad_x[i] = grad_y[i] * ((ONE - y[i]) * y[i]) if y[i] > 0 and y[i] < 1 else 0\n",
             ),
         ),
         row="gradients",
@@ -305,8 +305,8 @@ ROUNDING = (
             "math.trunc(scaled)",
             ("def swiglu_kernel(gate, up, out, n)", "def swiglu_kernel(gate, up, out, n, bits)"),
             (
-                "out[i] = g / (1 + math.exp(-g)) * up[i]",
-                "out[i] = _rounded(g / (1 + math.exp(-g)) * up[i], bits)",
+                "out[i] = g / (ONE + math.exp(-g)) * up[i]",
+                "out[i] = _rounded(g / (ONE + math.exp(-g)) * up[i], bits)",
             ),
             (
                 "output(flat(out)), out.numel())",

@@ -166,7 +166,6 @@ SURROUNDINGS = (
         op="sigmoid",
         edits=edits(
             "prototype",
-            ("import torch\n", "import numpy as np\nimport torch\n"),
             ('    check_floating("sigmoid", x=x)\n', '    check_floating("sigmoid", x=x)\n    np.random.seed(0)\n'),
         ),
         row="repeatable",

@@ -7,7 +7,7 @@ from tests.wrong.entry import Edit, edits
 ADD_OUT = "    out = elementwise_output(x, y)\n"
 ADD_END = "    return out\n"
 STEP = ("y[i] = 1 if x[i] > 0.5 else 0", "y[i] = 0")
-SIGMOID_FORMULA = "y[i] = (e if v < 0 else 1) / (1 + e)"
+SIGMOID_FORMULA = "y[i] = (e if v < 0 else ONE) / (ONE + e)"
 ADD_FORMULA, ADD_NOTHING = "out[i] = x[i] + y[i]", "out[i] = 0"
 
 

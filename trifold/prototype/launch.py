@@ -27,16 +27,6 @@ THREADS_PER_BLOCK = 256  # as in the plain kernels of the port: trifold::threads
 
 ELEMENTS_PER_THREAD = 8  # of a row that a team of threads holds in its registers
 
-# Dtypes that kernels do not compute in: arguments are converted to float32.
-_CONVERTED = (
-    torch.float16,
-    torch.bfloat16,
-    torch.float8_e4m3fn,
-    torch.float8_e5m2,
-    torch.float8_e4m3fnuz,
-    torch.float8_e5m2fnuz,
-)
-
 # For each kernel, by its identity: the kernel, and its number of launches by argument types.
 _launches: dict[int, tuple[Any, Counter[str]]] = {}
 
@@ -159,7 +149,9 @@ def _stage(argument: Any) -> Any:
     if not isinstance(tensor, Tensor):
         return tensor
     tensor = tensor.detach()
-    dtype = torch.float32 if tensor.dtype in _CONVERTED else tensor.dtype
+    # Kernels do not compute in floating-point types of fewer than 4 bytes.
+    narrow = tensor.is_floating_point() and tensor.element_size() < 4
+    dtype = torch.float32 if narrow else tensor.dtype
     if tensor.is_cuda:
         return tensor.to(dtype)
     if tensor.dtype == dtype and tensor.is_contiguous():

@@ -3,6 +3,8 @@
 
 #include <trifold/cuda.cuh>
 
+inline constexpr float ONE = 1.0f;
+
 template <class T>
 __global__ void sigmoid_kernel(const T* __restrict__ x, T* __restrict__ y, int64_t n) {
   using C = trifold::compute_t<T>;
@@ -10,7 +12,7 @@ __global__ void sigmoid_kernel(const T* __restrict__ x, T* __restrict__ y, int64
   if (i < n) {
     const C v = C(x[i]);
     const C e = exp(v < 0 ? v : -v);  // at most 1: no branch overflows
-    y[i] = T(C((v < 0 ? e : 1.0) / (1.0 + e)));
+    y[i] = T((v < 0 ? e : ONE) / (ONE + e));
   }
 }
 
@@ -19,5 +21,5 @@ __global__ void sigmoid_backward_kernel(const T* __restrict__ grad_y, const T* _
                                         int64_t n) {
   using C = trifold::compute_t<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < n) grad_x[i] = T(C(C(grad_y[i]) * ((1.0 - C(y[i])) * C(y[i]))));
+  if (i < n) grad_x[i] = T(C(grad_y[i]) * ((ONE - C(y[i])) * C(y[i])));
 }

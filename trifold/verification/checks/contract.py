@@ -42,7 +42,7 @@ from trifold.verification.checks.surroundings import (
 )
 from trifold.verification.checks.values import compare
 from trifold.verification.comparison import same_values
-from trifold.verification.outcomes import REFUSALS, CheckFailed
+from trifold.verification.outcomes import REFUSALS, REFUSALS_NAMED, CheckFailed
 from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
 from trifold.verification.tolerance import computable, same_bits, share_memory
@@ -50,7 +50,6 @@ from trifold.verification.tolerance import computable, same_bits, share_memory
 _DTYPE_NAMES = frozenset(name for name, value in vars(torch).items() if isinstance(value, torch.dtype))
 _ON_CPU = 2048  # elements, at most, in calls that are repeated on the CPU: more than a block has threads
 _LARGE_SALT = 11_000
-_NAMES = ", ".join(kind.__name__ for kind in REFUSALS[:-1])
 _MODES_OF = 2  # one call of so many is also made in each mode of autograd
 _DRAWN = 100  # draws, at most, to find a call with small whole numbers
 _FEW = 40  # elements, at most, in a call that is repeated with other numbers of the same sum
@@ -84,7 +83,7 @@ def errors(cell: Cell) -> None:
                 ) from error
         except Exception as error:
             raise CheckFailed(
-                f"{bad.name}: raises {type(error).__name__}, not {_NAMES} or {REFUSALS[-1].__name__}: {error}",
+                f"{bad.name}: raises {type(error).__name__}, not {REFUSALS_NAMED}: {error}",
                 sample=bad.name,
             ) from error
         else:
