@@ -50,7 +50,7 @@ MISTAKES = {
         edits("prototype", ("y[i] = (e if v < 0 else ONE) / (ONE + e)", "y[i] = (e if v < 0 else ONE) / (ONE + ee)")),
         "values",
         "prototypes",
-        "(1 + ee)",
+        "(ONE + ee)",
         "NameError: thread (0, 0, 0) of block (0, 0, 0): name 'ee' is not defined",
     ),
     "the public function, in a bad call": Raising(

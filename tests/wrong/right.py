@@ -144,7 +144,7 @@ RIGHT = (
         name="1 + exp by expm1",
         why="2 + expm1(-|x|) is rounded once more than 1 + exp(-|x|), and no further off",
         op="sigmoid",
-        edits=edits("prototype", ("/ (1 + e)", "/ (2 + math.expm1(v if v < 0 else -v))")),
+        edits=edits("prototype", ("/ (ONE + e)", "/ (2 + math.expm1(v if v < 0 else -v))")),
         rows=("values", "gradcheck", "rounding"),
         implementation="prototype",
     ),
