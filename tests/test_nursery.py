@@ -46,7 +46,9 @@ def row_of(cell: CellName, check: str) -> Row:
     [
         (ADD, "errors"),
         *(
-            pytest.param(CellName("add", kind, "cuda"), "bounds", marks=pytest.mark.gpu)  # in a process more of the op
+            pytest.param(  # in a process more of the op
+                CellName("add", kind, "cuda"), "bounds", marks=[pytest.mark.gpu, pytest.mark.slow(seconds=180)]
+            )
             for kind in ("prototype", "port")
         ),
     ],

@@ -48,7 +48,7 @@ def _sanitizer_is_here() -> bool:
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.slow(seconds=200),
+    pytest.mark.slow(seconds=250),
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here"),
     pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc here"),
     pytest.mark.skipif(not _sanitizer_is_here(), reason="there is no compute-sanitizer here"),

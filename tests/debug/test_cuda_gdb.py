@@ -13,7 +13,7 @@ GALLERY = Path(__file__).parents[2]
 
 
 @pytest.mark.gpu
-@pytest.mark.slow(seconds=50)
+@pytest.mark.slow(seconds=120)
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
 def test_cuda_gdb_stops_in_one_cuda_thread_on_the_gpu() -> None:
     commands = ("print threadIdx", "print share.vectors", "next", "delete", "continue", "quit")

@@ -75,10 +75,10 @@ def test_the_samples_of_an_op_are_clean(tmp_path: Path) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.slow(seconds=150)
 @on_gpu
-@pytest.mark.parametrize("op", ["sigmoid", "softmax"])
-def test_right_kernels_have_no_finding_under_verify(op: str) -> None:
-    (report,) = verify(op, workspace=ROOT, devices=["cuda"], checks=["findings"]).ops
+def test_right_kernels_have_no_finding_under_verify() -> None:
+    (report,) = verify("sigmoid", workspace=ROOT, devices=["cuda"], checks=["findings"]).ops
     rows = [row for row in report.rows if row.check == "findings"]
     assert [(row.implementation, row.outcome) for row in rows] == [("prototype", "passed"), ("port", "passed")], rows
     for row in rows:
