@@ -15,6 +15,8 @@ from trifold.verification.job import Job
 from trifold.workspace import Workspace
 
 _NICEST = 10  # of the shortest cells
+# The part of a run in which cells on a GPU begin. They are the longer ones: short cells of the CPU fill its end.
+_GPU_PART = 0.75
 _GPU_MEMORY = 2 * 2**30  # bytes: the contexts of a worker and of its op's processes, and their small tensors
 
 
@@ -35,16 +37,16 @@ def in_order(workspace: Workspace, jobs: Iterable[Job], known: Mapping[CellName,
         workspace, jobs: of the run.
         known: seconds that cells took in an earlier run. Others are estimated from the size of their code.
 
-    Cells on a GPU wait for it, and for longer the more of them run, while those on the CPU use the cores. So each
-    device's cells are spread over the whole run.
+    Cells on a GPU wait for it, and for longer the more of them run, while those on the CPU use the cores. So both
+    devices' cells run side by side for most of the run.
     """
     lengths = _lengths(workspace, jobs, known)
-    begins: dict[Job, float] = {}  # the fraction of its device's time that has passed when a job begins
-    for device in ("cuda", "cpu"):
+    begins: dict[Job, float] = {}  # the fraction of the run that has passed when a job begins
+    for device, part in (("cuda", _GPU_PART), ("cpu", 1.0)):
         of_device = sorted((job for job in lengths if job.cell.device == device), key=lambda job: -lengths[job])
         total = sum(lengths[job] for job in of_device) or 1.0  # 0 if an earlier run took no measurable time
         before = itertools.accumulate((lengths[job] for job in of_device), initial=0.0)
-        begins |= {job: time_before / total for job, time_before in zip(of_device, before, strict=False)}
+        begins |= {job: part * time_before / total for job, time_before in zip(of_device, before, strict=False)}
     return sorted(lengths, key=begins.__getitem__)
 
 
