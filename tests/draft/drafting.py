@@ -4,7 +4,7 @@ semantics FILE FORM    all kernels of semantics.py into FILE, in the form "plain
 refusals               what is said of each kernel of refused.py
 files OP WORKSPACE     what `trifold draft` writes
 ops FOLDER             the two texts of each op with a prototype there, or why it is refused
-types                  where the types of the gallery's kernels differ from those that Numba infers
+widened                what is said of each kernel of widened_kernels.py
 """
 
 import json
@@ -47,6 +47,18 @@ def refusals() -> object:
     return found
 
 
+def widened() -> object:
+    from tests.draft import widened_kernels
+    from trifold.draft import widened
+    from trifold.draft.infer import Analysis
+
+    found: dict[str, list[str]] = {}
+    for name, (kernel, argument_types) in widened_kernels.KERNELS.items():
+        built = Analysis().analyse(kernel, [(each,) for each in argument_types], is_kernel=True)
+        found[name] = list(widened.widened(built))
+    return found
+
+
 def ops(folder: str) -> object:
     from trifold.draft import DraftError
     from trifold.draft.binding import draft_op
@@ -79,6 +91,7 @@ if __name__ == "__main__":
     programs: dict[str, Callable[..., object]] = {
         "semantics": semantics,
         "refusals": refusals,
+        "widened": widened,
         "ops": ops,
         "files": files,
     }

@@ -56,6 +56,14 @@ def test_drafted_files_follow_the_prototype_until_they_are_edited(workspace: Pat
     assert header.read_text().endswith("// mine\n")
 
 
+def test_what_is_computed_in_float64_by_a_constant_is_named(workspace: Path) -> None:
+    prototype = workspace / "prototypes" / "add.py"
+    prototype.write_text(prototype.read_text().replace("x[i] + y[i]", "0.5 * (x[i] + y[i])"))
+    line = 1 + prototype.read_text().splitlines().index("        out[i] = 0.5 * (x[i] + y[i])")
+    why = "computed in float64, since 0.5 is a float64; for float32, write numpy.float32(0.5)"
+    assert f"prototypes/add.py:{line}: {why}" in draft(workspace).stdout.splitlines()
+
+
 def test_a_port_that_is_kept_is_compared_with_the_prototype(workspace: Path) -> None:
     """Its operators are those of an earlier prototype."""
     port, prototype = workspace / "ports" / "add.py", workspace / "prototypes" / "add.py"

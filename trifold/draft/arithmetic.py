@@ -117,6 +117,13 @@ class Arithmetic:
             return self.convert(value, to)
         return value
 
+    def signed(self, step: cpp.Expr) -> cpp.Expr:
+        """The step of an innermost loop as ``int`` if it is unsigned, as ``blockDim.x`` is: nvcc then counts the
+        iterations before the loop, as Numba does, and unrolls it, so that several loads are under way at once."""
+        if set(step.type or ()) != {types.uint32} or not fits(step.interval, types.int32):
+            return step
+        return self.convert(step, self.each(types.int32, step.type or ()))
+
     def truth(self, value: cpp.Expr) -> cpp.Expr:
         """The value as a condition."""
         boolean = self.each(types.boolean, value.type or ())

@@ -31,6 +31,7 @@ from trifold.draft.tree import Interval, Type
 from trifold.draft.type_names import TypeNames, element_name
 from trifold.draft.unify import unify
 from trifold.draft.walk import walk
+from trifold.draft.widened import widened
 from trifold.errors import PrototypeError
 
 _AS_CALLED = "checks, as the prototype does not, what all calls of the spec have: "
@@ -43,11 +44,13 @@ class DraftedOp:
 
     Attributes:
         remarks: in what the binding differs from the prototype.
+        widened: where the kernels compute in float64 with float32 numbers.
     """
 
     header: str
     binding: str
     remarks: tuple[str, ...] = ()
+    widened: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,7 @@ def _drafted(
     drafts.qualify()
     header = file_of(drafts.module, [f"{op}: {_summary(module, op)}"])
     own = [each for each in constant_definitions(constants) if f" {each.name} = " not in header]
-    return DraftedOp(header, _binding(op, hosts, own, tables), tuple(remarks))
+    return DraftedOp(header, _binding(op, hosts, own, tables), tuple(remarks), tuple(drafts.widened))
 
 
 def _summary(module: ModuleType, op: str) -> str:
@@ -172,6 +175,7 @@ class _Kernels:
                         first = number not in own
                         before = own.get(number)
                         own[number] = interval if first else _both(before, interval)
+        self.widened: dict[str, None] = {}  # remarks, each once
         self.written: dict[_Instance, Written] = {}
         self.overlaps: dict[int, tuple[Written, Overlaps]] = {}  # by the identity of the kernel's text
         for instance, known in ranges.items():
@@ -249,6 +253,7 @@ class _Kernels:
         built = Analysis(names.instances).analyse(function, instance.types, is_kernel=True)
         parameters = list(inspect.signature(function).parameters)
         find_ranges(built, {parameters[n]: each for n, each in known.items() if each is not None})
+        self.widened |= dict.fromkeys(widened(built))
         written = self.module.write(built, instance.stored)
         self.overlaps.setdefault(id(written), (written, Overlaps(read_parameters(built))))
         return written

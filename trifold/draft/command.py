@@ -93,12 +93,14 @@ class Drafts:
         port: ports/OP.py; None: it cannot be drafted.
         remarks: what must be added to a drafted ports/OP.py, or why there is none.
         of_binding: in what the binding differs from the prototype.
+        widened: where the kernels compute in float64 with float32 numbers.
     """
 
     cpp: tuple[Draft, ...]
     port: Draft | None
     remarks: tuple[str, ...]
     of_binding: tuple[str, ...] = ()
+    widened: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[Draft, ...]:
@@ -125,9 +127,11 @@ def drafts_of(op: str, workspace: Workspace) -> Drafts:
     try:
         wiring = draft_port(module, op)
     except DraftError as error:
-        return Drafts(cpp, None, () if files.port.is_file() else (f"not drafted: {error}",), drafted.remarks)
+        not_drafted = () if files.port.is_file() else (f"not drafted: {error}",)
+        return Drafts(cpp, None, not_drafted, drafted.remarks, drafted.widened)
     port = Draft(files.port, last_written.place(files.port, workspace.root), wiring.text)
-    return Drafts(cpp, port, _of_kept(port) if port.edited else wiring.remarks, drafted.remarks)
+    of_port = _of_kept(port) if port.edited else wiring.remarks
+    return Drafts(cpp, port, of_port, drafted.remarks, drafted.widened)
 
 
 def _of_kept(port: Draft) -> tuple[str, ...]:
@@ -255,6 +259,8 @@ def draft(
     for each in drafts:
         each.write()
         print(f"wrote {each.path.relative_to(found.root)}")
+    for remark in drafted.widened:
+        print(f"prototypes/{remark}")
     for remark in drafted.of_binding:
         print(f"cuda_src/{op}.cu: {remark}")
     for remark in drafted.remarks:

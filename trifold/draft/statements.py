@@ -275,6 +275,8 @@ class Statements(Parts):
         if not variable.of_loop:
             assigned = cpp.Assign(cpp.Name(variable.name), "=", self.numbers.assigned(counter, variable.type))
             body = [assigned, *body]
+        if not any(isinstance(each, (t.While, t.ForRange, t.ForTuple, t.Break)) for each in t.walk(statement.body)):
+            step = self.numbers.signed(step)
         step_by = cpp.Assign(counter, "+=", self.numbers.assigned(step, kind))
         if isinstance(step, cpp.Literal) and isinstance(step.value, int) and step.value < 0:
             positive = cpp.Literal(step.text.removeprefix("-"), -step.value)

@@ -48,7 +48,7 @@ __global__ void cross_entropy_count_kernel(const int64_t* __restrict__ targets, 
                                            int64_t* __restrict__ count, int64_t rows) {
   __shared__ int64_t of_warp[WARPS_PER_BLOCK];
   int64_t counted = 0;
-  for (int64_t row = threadIdx.x; row < rows; row += blockDim.x) {
+  for (int64_t row = threadIdx.x; row < rows; row += static_cast<int>(blockDim.x)) {
     if (targets[row] != ignored) ++counted;
   }
   counted = block_sum(counted, of_warp);
@@ -164,19 +164,20 @@ __global__ void cross_entropy_kernel(const T* __restrict__ logits, int64_t logit
     if (target == ignored) {
       if (threadIdx.x == 0) losses[row] = Losses(0.0f);
       if (residual_length0 > 0) {
-        for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) residual[row * residual_stride + i] = T(0.0f);
+        for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x))
+          residual[row * residual_stride + i] = T(0.0f);
       }
       continue;
     }
     C largest = C(-INFINITY);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x))
       largest = larger(largest, C(logits[row * logits_stride + i]));
     largest = block_max(largest, of_warp);
     C total = C(0);  // of exp(x - m)
     C total_lost = C(0);
     C plain = C(0);  // of x - m
     C plain_lost = C(0);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x)) {
       const C shifted = C(logits[row * logits_stride + i]) - largest;
       const auto add_compensated_result = add_compensated(total, total_lost, exp(shifted));
       total = add_compensated_result.first;
@@ -198,7 +199,7 @@ __global__ void cross_entropy_kernel(const T* __restrict__ logits, int64_t logit
     if (residual_length0 > 0) {
       const C everywhere = known ? smoothing / C(columns) : C(NAN);
       const C share = count_length > 0 ? C(1) / C(count[0]) : C(1);
-      for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+      for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x)) {
         const C q = i == target ? everywhere + (C(1) - smoothing) : everywhere;
         residual[row * residual_stride + i] =
             T((exp(C(logits[row * logits_stride + i]) - largest) / total - q) * share);
@@ -268,7 +269,7 @@ __global__ void cross_entropy_total_kernel(const trifold::compute_t<T>* __restri
   __shared__ int64_t counted_of_warp[WARPS_PER_BLOCK];
   C total = C(0);
   int64_t counted = 0;
-  for (int64_t row = threadIdx.x; row < rows; row += blockDim.x) {
+  for (int64_t row = threadIdx.x; row < rows; row += static_cast<int>(blockDim.x)) {
     total += losses[row];
     if (targets[row] != ignored) ++counted;
   }
@@ -294,7 +295,7 @@ __global__ void cross_entropy_backward_kernel(const T* grad_loss, int64_t grad_l
     const bool skipped = targets[row] == ignored;
     C factor = C(grad_loss[grad_loss_length > 1 ? row : 0]);
     if (count_length > 0) factor = factor / C(count[0]);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x))
       grad_logits[row * grad_logits_stride + i] = T(skipped ? C(0) : factor * C(residual[row * residual_stride + i]));
   }
 }

@@ -83,7 +83,7 @@ __global__ void cumsum_rows_kernel(const T* __restrict__ x, int64_t x_stride, y_
   __shared__ CY of_warp[WARPS_PER_BLOCK];
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     Wide carry = 0;  // float64, or int64 for integers
-    for (int64_t first = 0; first < columns; first += blockDim.x) {
+    for (int64_t first = 0; first < columns; first += static_cast<int>(blockDim.x)) {
       const int64_t position = first + threadIdx.x;
       const auto [value, before, total] = block_scan(load(x, x_stride, row, position, columns, reverse), of_warp);
       store(y, y_stride, row, position, columns, reverse, value + (carry + before));

@@ -51,7 +51,8 @@ __global__ void embedding_add_kernel(const T* __restrict__ grad, int64_t grad_st
   const int64_t index = indices[position];
   if (!is_row(index, vocabulary)) return;
   const int width = blockDim.x;
-  for (int64_t column = blockIdx.y * width + threadIdx.x; column < columns; column += gridDim.y * width)
+  for (int64_t column = blockIdx.y * width + threadIdx.x; column < columns;
+       column += static_cast<int>(gridDim.y * width))
     atomicAdd(&sums[index * columns + column], C(grad[position * grad_stride + column]));
 }
 
@@ -106,7 +107,7 @@ __global__ void embedding_long_sum_kernel(const T* __restrict__ grad, int64_t gr
     of_thread[thread] = total;
     __syncthreads();
     if (threadIdx.y == 0 && column < columns) {
-      for (int other = thread + blockDim.x; other < trifold::threads_per_block; other += blockDim.x)
+      for (int other = thread + blockDim.x; other < trifold::threads_per_block; other += static_cast<int>(blockDim.x))
         total += of_thread[other];
       grad_weight[v * grad_weight_stride + column] = T(total);
     }
@@ -121,7 +122,8 @@ __global__ void embedding_sum_kernel(const T* __restrict__ grad, int64_t grad_st
   const int64_t v = row_of_thread();
   if (v >= vocabulary) return;
   const int width = blockDim.x;
-  for (int64_t column = blockIdx.y * width + threadIdx.x; column < columns; column += gridDim.y * width)
+  for (int64_t column = blockIdx.y * width + threadIdx.x; column < columns;
+       column += static_cast<int>(gridDim.y * width))
     grad_weight[v * grad_weight_stride + column] =
         T(add_rows(grad, grad_stride, column, order, starts[v], starts[v + 1], 1));
 }

@@ -80,7 +80,7 @@ __global__ void layer_norm_kernel(const T* __restrict__ x, int64_t x_stride, con
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     C total = C(0);
     C lost = C(0);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x)) {
       const auto add_compensated_result = add_compensated(total, lost, C(x[row * x_stride + i]));
       total = add_compensated_result.first;
       lost = add_compensated_result.second;
@@ -88,14 +88,14 @@ __global__ void layer_norm_kernel(const T* __restrict__ x, int64_t x_stride, con
     const C m = block_sum(total - lost, of_warp) / C(columns);
     C squares = C(0);
     lost = C(0);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x)) {
       const C difference = C(x[row * x_stride + i]) - m;
       const auto add_compensated_result2 = add_compensated(squares, lost, difference * difference);
       squares = add_compensated_result2.first;
       lost = add_compensated_result2.second;
     }
     const C r = C(1) / sqrt(block_sum(squares - lost, of_warp) / C(columns) + C(eps));
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x)) {
       C value = (C(x[row * x_stride + i]) - m) * r;
       if (weight_length > 0) value *= C(weight[i]);
       if (bias_length > 0) value += C(bias[i]);
@@ -166,7 +166,7 @@ __global__ void layer_norm_backward_kernel(const T* __restrict__ grad, int64_t g
     C lost_g = C(0);
     C sum_gx = C(0);
     C lost_gx = C(0);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x)) {
       const C g = C(grad[row * grad_stride + i]) * (weight_length > 0 ? C(weight[i]) : C(1));
       const auto add_compensated_result = add_compensated(sum_g, lost_g, g);
       sum_g = add_compensated_result.first;
@@ -177,7 +177,7 @@ __global__ void layer_norm_backward_kernel(const T* __restrict__ grad, int64_t g
     }
     const C mean_g = block_sum(sum_g - lost_g, of_warp) / C(columns);
     const C mean_gx = block_sum(sum_gx - lost_gx, of_warp) / C(columns);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x)) {
       const C g = C(grad[row * grad_stride + i]) * (weight_length > 0 ? C(weight[i]) : C(1));
       grad_x[row * grad_x_stride + i] = T(r * (g - mean_g - (C(x[row * x_stride + i]) - m) * r * mean_gx));
     }

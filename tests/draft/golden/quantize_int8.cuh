@@ -60,12 +60,12 @@ __global__ void quantize_int8_kernel(const T* __restrict__ x, int64_t x_stride, 
   __shared__ C of_warp[WARPS_PER_BLOCK];
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     C largest = C(0);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x))
       largest = larger(largest, fabs(C(x[row * x_stride + i])));
     largest = block_max(largest, of_warp);
     const float scale = scale_of(largest);
     if (threadIdx.x == 0) scales[row] = scale;
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x))
       q[row * q_stride + i] = static_cast<int8_t>(quantized(C(x[row * x_stride + i]), scale));
   }
 }
@@ -80,7 +80,7 @@ __global__ void quantize_int8_max_kernel(const T* __restrict__ x, int64_t x_stri
   const int64_t first = trifold::floor_mod(blockIdx.x, parts) * stretch;
   const int64_t last = min(first + stretch, columns);
   C largest = C(0);
-  for (int64_t i = first + threadIdx.x; i < last; i += blockDim.x)
+  for (int64_t i = first + threadIdx.x; i < last; i += static_cast<int>(blockDim.x))
     largest = larger(largest, fabs(C(x[row * x_stride + i])));
   largest = block_max(largest, of_warp);
   if (threadIdx.x == 0) largest_of_part[blockIdx.x] = largest;
@@ -97,10 +97,11 @@ __global__ void quantize_int8_parts_kernel(const T* __restrict__ x, int64_t x_st
   const int64_t first = trifold::floor_mod(blockIdx.x, parts) * stretch;
   const int64_t last = min(first + stretch, columns);
   C largest = C(0);
-  for (int i = threadIdx.x; i < parts; i += blockDim.x) largest = larger(largest, largest_of_part[row * parts + i]);
+  for (int i = threadIdx.x; i < parts; i += static_cast<int>(blockDim.x))
+    largest = larger(largest, largest_of_part[row * parts + i]);
   largest = block_max(largest, of_warp);
   const float scale = scale_of(largest);
   if (threadIdx.x == 0 && first == 0) scales[row] = scale;
-  for (int64_t i = first + threadIdx.x; i < last; i += blockDim.x)
+  for (int64_t i = first + threadIdx.x; i < last; i += static_cast<int>(blockDim.x))
     q[row * q_stride + i] = static_cast<int8_t>(quantized(C(x[row * x_stride + i]), scale));
 }

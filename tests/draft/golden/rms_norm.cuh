@@ -79,14 +79,14 @@ __global__ void rms_norm_kernel(const T* __restrict__ x, int64_t x_stride, const
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     C squares = C(0);
     C lost = C(0);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x)) {
       const auto add_compensated_result =
           add_compensated(squares, lost, C(x[row * x_stride + i]) * C(x[row * x_stride + i]));
       squares = add_compensated_result.first;
       lost = add_compensated_result.second;
     }
     const C r = C(1) / sqrt(block_sum(squares - lost, of_warp) / C(columns) + C(eps));
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x)) {
       const C x_hat = C(x[row * x_stride + i]) * r;
       y[row * y_stride + i] = T(weight_length > 0 ? x_hat * C(weight[i]) : x_hat);
     }
@@ -134,14 +134,14 @@ __global__ void rms_norm_backward_kernel(const T* __restrict__ grad, int64_t gra
     const C r = rstd[row];
     C total = C(0);
     C lost = C(0);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x)) {
       const C g = C(grad[row * grad_stride + i]) * (weight_length > 0 ? C(weight[i]) : C(1));
       const auto add_compensated_result = add_compensated(total, lost, g * (C(x[row * x_stride + i]) * r));
       total = add_compensated_result.first;
       lost = add_compensated_result.second;
     }
     const C mean_gx = block_sum(total - lost, of_warp) / C(columns);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x)) {
       const C g = C(grad[row * grad_stride + i]) * (weight_length > 0 ? C(weight[i]) : C(1));
       grad_x[row * grad_x_stride + i] = T(r * (g - C(x[row * x_stride + i]) * r * mean_gx));
     }

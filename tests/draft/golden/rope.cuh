@@ -36,7 +36,7 @@ __global__ void rope_kernel(const T* __restrict__ q, int64_t q_stride0, int64_t 
     const C sine = inverse ? -C(sin[position * sin_stride0 + pair * sin_stride1])
                            : C(sin[position * sin_stride0 + pair * sin_stride1]);
     const int first_group = blockIdx.y * blockDim.z + threadIdx.z;
-    for (int64_t group = first_group; group < q_groups + k_groups; group += gridDim.y * blockDim.z) {
+    for (int64_t group = first_group; group < q_groups + k_groups; group += static_cast<int>(gridDim.y * blockDim.z)) {
       if (group < q_groups) {
         rotate_heads(q, q_stride0, q_stride1, q_length0, q_out, q_out_stride0, q_out_stride1, group * HEADS_A_THREAD,
                      position, pair, pairs, cosine, sine);

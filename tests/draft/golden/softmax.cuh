@@ -109,17 +109,18 @@ __global__ void softmax_kernel(const T* __restrict__ x, int64_t x_stride, T* __r
   __shared__ C of_warp[WARPS_PER_BLOCK];
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     C largest = C(-INFINITY);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) largest = larger(largest, C(x[row * x_stride + i]));
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x))
+      largest = larger(largest, C(x[row * x_stride + i]));
     largest = block_max(largest, of_warp);
     C total = C(0);
     C lost = C(0);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x)) {
       const auto add_compensated_result = add_compensated(total, lost, exp(C(x[row * x_stride + i]) - largest));
       total = add_compensated_result.first;
       lost = add_compensated_result.second;
     }
     total = block_sum(total - lost, of_warp);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x))
       y[row * y_stride + i] = T(exp(C(x[row * x_stride + i]) - largest) / total);
   }
 }
@@ -162,14 +163,14 @@ __global__ void softmax_backward_kernel(const T* __restrict__ grad_y, int64_t gr
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     C total = C(0);
     C lost = C(0);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x)) {
       const auto add_compensated_result =
           add_compensated(total, lost, C(grad_y[row * grad_y_stride + i]) * C(y[row * y_stride + i]));
       total = add_compensated_result.first;
       lost = add_compensated_result.second;
     }
     total = block_sum(total - lost, of_warp);
-    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
+    for (int64_t i = threadIdx.x; i < columns; i += static_cast<int>(blockDim.x))
       grad_x[row * grad_x_stride + i] = T(C(y[row * y_stride + i]) * (C(grad_y[row * grad_y_stride + i]) - total));
   }
 }

@@ -37,7 +37,7 @@ __device__ __forceinline__ void sort(C* values, int64_t* columns, int count) {
       } else {
         __syncwarp();
       }
-      for (int pair = threadIdx.x; pair < count / 2; pair += blockDim.x) {
+      for (int pair = threadIdx.x; pair < count / 2; pair += static_cast<int>(blockDim.x)) {
         const int i = 2 * pair - (pair & (distance - 1));
         const int64_t j = int64_t{i} + distance;
         bool swaps;
@@ -77,7 +77,7 @@ __device__ __forceinline__ void sort(C* values, int64_t* columns, int64_t count)
       } else {
         __syncwarp();
       }
-      for (int64_t pair = threadIdx.x; pair < trifold::floor_div(count, 2); pair += blockDim.x) {
+      for (int64_t pair = threadIdx.x; pair < trifold::floor_div(count, 2); pair += static_cast<int>(blockDim.x)) {
         const int64_t i = 2 * pair - (pair & (distance - 1));
         const int64_t j = i + distance;
         bool swaps;
@@ -108,7 +108,7 @@ template <class C>
 __device__ __forceinline__ int64_t sort_kept(C* values, int64_t* columns, int64_t* next_free, int64_t count, int k) {
   int64_t sorted_count = 1;
   while (sorted_count < max(count, int64_t{k})) sorted_count *= 2;
-  for (int64_t i = count + threadIdx.x; i < sorted_count; i += blockDim.x) {
+  for (int64_t i = count + threadIdx.x; i < sorted_count; i += static_cast<int>(blockDim.x)) {
     values[i] = -INFINITY;
     columns[i] = NO_COLUMN;
   }
