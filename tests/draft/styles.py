@@ -1,5 +1,6 @@
 """Launch functions in the styles of many: lambdas, settings of a dataclass, checks of types; see test_styles.py."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -77,3 +78,22 @@ def styles_squeezed(x: Tensor, dim: int) -> Tensor:
     n = x.numel()
     launch(scale_kernel, cdiv(n, 64), x.reshape(-1), 2.0, output(y), n, block=64)
     return y.view(shape)
+
+
+def styles_floats(
+    x: Tensor, like: Tensor, pair: tuple[float, float] = (1.0, 0.0), factors: Sequence[float] = ()
+) -> Tensor:
+    """Lists of floats: unpacked, indexed by a loop's variable, counted; a dict by keywords; the shape of a tensor."""
+    for name, tensor in dict(x=x, like=like).items():  # noqa: C408
+        if tensor.dtype != torch.float32:
+            raise TypeError(f"styles_floats: {name} must be float32")
+    first, second = pair
+    factor = first + second
+    if factors:
+        factor *= factors[-1] + len(factors)
+    for k in range(len(factors)):
+        factor += factors[k]
+    y = x.new_empty(x.numel())
+    n = x.numel()
+    launch(scale_kernel, cdiv(n, 64), x.reshape(-1), factor, output(y), n, block=64)
+    return y.view_as(like)

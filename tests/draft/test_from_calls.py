@@ -47,7 +47,8 @@ def scale(x: Tensor, factors: Tensor, shift: Tensor | None = None) -> Tensor:
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
     n = x.numel()
     launch(scale_kernel, (n + 255) // 256, x.contiguous().view(-1), factors, output(y.view(-1)), n, factors.shape[0])
-    launch(shift_kernel, (n + 255) // 256, output(y.view(-1)), shift if shift is not None else x.new_zeros(1), n)
+    shifts = shift.contiguous() if shift is not None else x.new_zeros(1)
+    launch(shift_kernel, (n + 255) // 256, output(y.view(-1)), shifts, n)
     return y
 
 
@@ -123,7 +124,7 @@ def test_what_is_assumed_is_said_and_checked(workspace: Workspace) -> None:
     assert other in said.stdout.splitlines()
     binding = workspace.files("scale").binding.read_text(encoding="utf-8")
     assert "x must be float64 or float32" in binding
-    assert "shift.has_value() ? shift.value() : " in binding
+    assert "shift.has_value() ? torch::stable::contiguous(shift.value()) : " in binding
 
 
 def test_without_a_spec_the_launch_function_must_check(workspace: Workspace) -> None:

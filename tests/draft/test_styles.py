@@ -37,3 +37,21 @@ def test_a_dimension_of_one_element_is_left_out(
 ) -> None:
     x = torch.randn(shape, generator=drawn)
     assert torch.equal(op.styles_squeezed(x, dim), (2 * x).squeeze(dim))
+
+
+@pytest.mark.parametrize("factors", [[], [2.0], [0.5, 3.0, 4.0]])
+def test_lists_of_floats(op: Any, drawn: torch.Generator, factors: list[float]) -> None:
+    x = torch.randn(6, 4, generator=drawn)
+    factor = 1.5 + 2.5
+    if factors:
+        factor = factor * (factors[-1] + len(factors)) + sum(factors)
+    got = op.styles_floats(x, torch.zeros(3, 8), [1.5, 2.5], factors)
+    torch.testing.assert_close(got, (factor * x).view(3, 8))
+
+
+def test_a_list_of_another_length_is_refused(op: Any) -> None:
+    x = torch.ones(4)
+    with pytest.raises(RuntimeError, match="pair must have 2 numbers, but their number is 3"):
+        op.styles_floats(x, x, [1.0, 2.0, 3.0], [])
+    with pytest.raises(RuntimeError):
+        op.styles_floats(x, torch.ones(5), [1.0, 2.0], [])

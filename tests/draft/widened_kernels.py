@@ -38,6 +38,15 @@ def by_a_function(x, y):
     y[0] = doubled(x[0]) + doubled(x[1])
 
 
+def by_an_argument(x, y, n, alpha):
+    y[0] = alpha * x[0]
+
+
+def by_what_is_computed_of_it(x, y, n, alpha):
+    rest = 1 - alpha
+    y[0] = x[0] * rest - x[1] * (2 * alpha)
+
+
 def in_float32(x, y, n):
     y[0] = (ONE + math.exp(x[0])) * np.float32(0.5) / np.float32(n)
 
@@ -70,6 +79,8 @@ KERNELS = {
     "variable_half_of": (variable_half_of, _OF_FLOAT32),
     "times_a_size": (times_a_size, (*_OF_FLOAT32, int64)),
     "by_a_function": (by_a_function, _OF_FLOAT32),
+    "by_an_argument": (by_an_argument, (*_OF_FLOAT32, int64, float64)),
+    "by_what_is_computed_of_it": (by_what_is_computed_of_it, (*_OF_FLOAT32, int64, float64)),
     "in_float32": (in_float32, (*_OF_FLOAT32, int64)),
     "summed_in_float64": (summed_in_float64, _OF_FLOAT32),
     "added_to_float64": (added_to_float64, _OF_FLOAT32),

@@ -46,9 +46,15 @@ class Unchecked(DraftError):
         tensors = list(tensor.candidates())
         if what == "dtype":
             of = {each for one in tensors for each in (one, one.root)}
-        else:  # an optional tensor that is known to be present is another one, like the argument
-            of = {each for one in tensors for each in (one, *one.same_shape)}
-            of |= {one.like for one in tensors if one.optional and one.like is not None}
+        else:
+            of = set()
+            while tensors:
+                one = tensors.pop()
+                if one not in of:
+                    of.add(one)
+                    tensors += one.same_shape
+                    if one.optional and one.like is not None:  # known to be present: like the argument, but another one
+                        tensors.append(one.like)
         self.unknown = {(what, name) for name, argument in host.arguments.items() if with_dtype(argument) in of}
 
 

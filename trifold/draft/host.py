@@ -158,12 +158,15 @@ class Host(HostLoops):
             elif inner == list[int] and not optional:
                 kind = "trifold::Dims"
                 self.names[name] = v.Sizes(cpp.Name(own), listed=True)
+            elif inner == list[float] and not optional:
+                kind = "const std::vector<double>&"
+                self.names[name] = v.Floats(cpp.Name(own))
             else:
                 raise DraftError(
                     self.place(tree),
                     f"{function.__name__}'s parameter {name} has no type that is drafted",
                     "annotate it as Tensor, int, float, bool, torch.dtype or one of them | None, or as str, "
-                    "list[Tensor], list[int] or torch.device",
+                    "list[Tensor], list[int], list[float] or torch.device",
                 )
             self.parameters.append((kind, own))
         if not any(isinstance(value, v.Tensor | v.Tensors) for value in self.names.values()):
@@ -349,7 +352,7 @@ class Host(HostLoops):
             return tuple(value.make(place, len(target.elts)) for place in range(len(target.elts)))
         if isinstance(value, v.Listed):
             return tuple(self.numbers_of(value.tensor, range(len(target.elts)), target, all_of=True))
-        if isinstance(value, v.Sizes):
+        if isinstance(value, v.Sizes | v.Floats):
             value = self.named(value, "sizes", self.into)
             self.require_length(value, len(target.elts))
             return tuple(self.element(value, place) for place in range(len(target.elts)))

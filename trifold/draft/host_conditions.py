@@ -82,7 +82,7 @@ class Conditions:
     def negation(self, value: v.Number) -> v.Number:
         raise NotImplementedError
 
-    def length(self, numbers: v.Sizes | v.Tensors) -> v.Number:
+    def length(self, numbers: v.Sizes | v.Floats | v.Tensors) -> v.Number:
         raise NotImplementedError
 
     def numbers_in(self, value: Any) -> tuple[Any, ...] | None:
@@ -98,7 +98,7 @@ class Conditions:
         if isinstance(value, v.Shape) and all(isinstance(part, v.Part) for part in value.parts):
             numbers = self.numbers_in(value)
             return bool(numbers) if numbers is not None else self._has_sizes(value)
-        if isinstance(value, v.Sizes):
+        if isinstance(value, v.Sizes | v.Floats):
             return infix("!=", self.length(value), v.number(0), v.BOOL)
         if isinstance(value, v.Tensor | v.Shape | v.Text | v.Listed):
             raise TypeError("a tensor, shape or string is no condition")

@@ -107,8 +107,8 @@ class HostFacts(HostParts):
         self.into.append(cpp.Run(cpp.CallTo("trifold::check", (test, self.message_part(words), shape))))
         self.learn((v.Fact(tensor, dimensions=count),))
 
-    def require_length(self, numbers: v.Sizes, count: int) -> None:
-        """Check the length of a list of integers where it is unpacked: Python raises an error for another one."""
+    def require_length(self, numbers: v.Sizes | v.Floats, count: int) -> None:
+        """Check the length of a list of numbers where it is unpacked: Python raises an error for another one."""
         size = self.length(numbers).expr
         name = text_of(numbers.expr)
         words = f"{self.function.__name__}: {name} must have {count} numbers, but their number is "

@@ -258,6 +258,11 @@ def _tuple(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call)
     return tuple(value) if isinstance(value, v.Elements) else value
 
 
+def _dict(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> dict[Any, Any]:
+    (given,) = arguments or ({},)
+    return {**dict(given), **dict(keywords.items())}
+
+
 def _list(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
     (value,) = arguments or ((),)
     if isinstance(value, v.Tensors):
@@ -329,7 +334,7 @@ def _length(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
         return len(numbers)
     if isinstance(value, v.Tensor):
         return host.size(value, 0)
-    if isinstance(value, v.Sizes | v.Tensors):
+    if isinstance(value, v.Sizes | v.Floats | v.Tensors):
         return host.length(value)
     raise DraftError(
         host.place(node), "this length is not known while drafting", "write x.numel(), x.dim() or x.shape[0]"
@@ -410,6 +415,7 @@ HANDLERS: dict[Any, Handler] = {
     any: _all_or_any(False),
     tuple: _tuple,
     list: _list,
+    dict: _dict,
     str: _str,
     bool: _bool,
     isinstance: _is_instance,

@@ -45,14 +45,15 @@ class HostParts(HostExpressions):
         expr = cpp.CallTo(expr.function, expr.arguments, type=v.INT, interval=v.SIZE)
         return v.Number(expr, v.INT, v.SIZE)
 
-    def length(self, numbers: v.Sizes | v.Tensors) -> v.Number:
+    def length(self, numbers: v.Sizes | v.Floats | v.Tensors) -> v.Number:
         size = call(f"{text_of(numbers.expr)}.size")
         return v.Number(cpp.Cast("int64_t", size, type=v.INT, interval=v.SIZE), v.INT, v.SIZE)
 
-    def element(self, numbers: v.Sizes, place: int) -> v.Number:
+    def element(self, numbers: v.Sizes | v.Floats, place: int | v.Number) -> v.Number:
         """A number of a list; ``at`` refuses a place that there is not, as Python does."""
-        own = text_of(numbers.expr)
-        return v.Number(cpp.CallTo(f"{own}.at", (_place(own, place),), type=v.INT), v.INT)
+        own, kind = text_of(numbers.expr), v.INT if isinstance(numbers, v.Sizes) else v.FLOAT
+        at = place.expr if isinstance(place, v.Number) else _place(own, place)
+        return v.Number(cpp.CallTo(f"{own}.at", (at,), type=kind), kind)
 
     def tensor_of(self, tensors: v.Tensors, place: int | v.Number) -> v.Tensor:
         """A tensor of a list, likewise."""
@@ -239,12 +240,13 @@ class HostParts(HostExpressions):
             remedy = "write launch(kernel, grid, *arguments, block=threads)"
             raise DraftError(self.place(node), "a kernel is launched with brackets", remedy)
         at = self.evaluate(index)
-        if isinstance(base, v.Tensors) and (isinstance(at, int) or (isinstance(at, v.Number) and at.type == v.INT)):
-            return self.tensor_of(base, at)
+        if isinstance(at, int) or (isinstance(at, v.Number) and at.type == v.INT):
+            if isinstance(base, v.Tensors):
+                return self.tensor_of(base, at)
+            if isinstance(base, v.Sizes | v.Floats):
+                return self.element(base, at)
         if isinstance(base, v.Listed):
             return self.numbers_of(base.tensor, (at,), node)[0]
-        if isinstance(base, v.Sizes) and isinstance(at, int):
-            return self.element(base, at)
         if isinstance(at, v.Number) and isinstance(base, dict) and at.type == v.INT:
             return self.entry(base, at, node)
         if isinstance(at, v.Text) and isinstance(base, dict):

@@ -80,6 +80,12 @@ def _expanded_as(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, An
     return _expanded(host, x, (v.Shape((v.Part(other, 0, 0),)),), {}, node)
 
 
+def _in_shape_of(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    (other,) = arguments
+    viewed: v.Tensor = METHODS["reshape"](host, x, (v.Shape((v.Part(other, 0, 0),)),), {}, node)
+    return viewed
+
+
 def _common_shape(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Sizes:
     return v.Sizes(call("trifold::broadcast_shapes", cpp.Braces(tuple(host.dims(each, node) for each in arguments))))
 
@@ -103,6 +109,8 @@ METHODS: dict[str, Any] = {
     "expand": _expanded,
     "broadcast_to": _expanded,
     "expand_as": _expanded_as,
+    "view_as": _in_shape_of,
+    "reshape_as": _in_shape_of,
 }
 
 #: Functions of torch that are methods of their first argument: torch.reshape(x, sizes).

@@ -311,7 +311,9 @@ def _flattened(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any]
 
 
 def _contiguous(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    return v.Tensor(call("torch::stable::contiguous", x.expr), x.dtypes, x.dimensions, memory=x.memory)
+    made = v.Tensor(call("torch::stable::contiguous", x.expr), x.dtypes, memory=x.memory)
+    made.take_shape_of(x)
+    return made
 
 
 def _changed(function: str) -> Callable[..., v.Tensor]:

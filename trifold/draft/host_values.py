@@ -324,6 +324,16 @@ class Sizes:
 
 
 @dataclass(frozen=True)
+class Floats:
+    """An argument that is a list of floats."""
+
+    expr: cpp.Expr
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError("how many floats the list has is not known while drafting; unpack it, or write s[k]")
+
+
+@dataclass(frozen=True)
 class Pieces:
     """Pieces of a tensor, whose number is that of the names into which they are unpacked.
 
@@ -455,6 +465,8 @@ def number(value: Any) -> Number:
     if isinstance(value, int):
         text = str(value) if abs(value) < 2**31 else f"{value}"
         return Number(cpp.Literal(text, value, type=INT, interval=(value, value)), INT, (value, value))
+    if isinstance(value, Floats):
+        raise TypeError("a list of floats is no number")
     real = float(value)
     if not math.isfinite(real):
         return Number(cpp.Name(cpp.not_finite(real), type=FLOAT), FLOAT)

@@ -26,6 +26,7 @@ _SIMPLE = {
     torch.dtype: "ScalarType",
     torch.device: "Device",
     list[int]: "int[]",
+    list[float]: "float[]",
     list[torch.Tensor]: "Tensor[]",
 }
 
@@ -59,8 +60,8 @@ class LaunchFunction:
             raise DraftError(
                 self.place(self.tree),
                 f"{self.name}'s parameter {name} has no type of a schema",
-                "annotate it as Tensor, int, float, bool, str, list[Tensor], list[int], torch.dtype or torch.device, "
-                "or one of them | None",
+                "annotate it as Tensor, int, float, bool, str, list[Tensor], list[int], list[float], torch.dtype or "
+                "torch.device, or one of them | None",
             )
         return _SIMPLE[inner] + ("?" if optional else "")
 

@@ -199,8 +199,8 @@ def without_none(hint: Any) -> tuple[Any, bool]:
             return GenericAlias(list, (element,)), optional
         case builtins.tuple, (element, builtins.Ellipsis):
             return GenericAlias(list, (element,)), optional
-        case builtins.tuple, elements if elements and all(each is int for each in elements):
-            return GenericAlias(list, (int,)), optional
+        case builtins.tuple, (element, *others) if element in (int, float) and all(each is element for each in others):
+            return GenericAlias(list, (element,)), optional
     return inner, optional
 
 
