@@ -123,6 +123,16 @@ def test_a_port_that_was_never_drafted_is_not_merged(workspace: Path) -> None:
     assert "add.cuh was not drafted: there is no last draft" in done.stderr.replace("\n", "")
 
 
+def test_an_op_that_has_a_keyword_s_name_is_refused(workspace: Path) -> None:
+    for folder in ("prototypes", "ports", "verify"):
+        (workspace / folder / "add.py").rename(workspace / folder / "signed.py")
+    prototype = workspace / "prototypes" / "signed.py"
+    prototype.write_text(prototype.read_text().replace("def add(", "def signed("))
+    refused = draft(workspace, op="signed")
+    assert refused.returncode == 2
+    assert "signed is a keyword of C++" in refused.stderr
+
+
 def test_a_refusal_names_file_and_line(workspace: Path) -> None:
     prototype = workspace / "prototypes" / "add.py"
     prototype.write_text(prototype.read_text().replace("x[i] + y[i]", "[x[i]][0] + y[i]"))

@@ -27,9 +27,11 @@ from trifold.draft.overlap import Overlaps, read_parameters
 from trifold.draft.printer import expression, formatted, print_file
 from trifold.draft.ranges import find_ranges
 from trifold.draft.refusal import DraftError
+from trifold.draft.signatures import converted
 from trifold.draft.tree import Interval, Type
 from trifold.draft.type_names import TypeNames, element_name
 from trifold.draft.unify import unify
+from trifold.draft.variables import KEYWORDS
 from trifold.draft.walk import walk
 from trifold.draft.widened import widened
 from trifold.errors import PrototypeError
@@ -90,6 +92,8 @@ def draft_op(module: ModuleType, op: str, calls: Calls = tuple) -> DraftedOp:
     functions = launch_functions(module, op)
     if not functions:
         raise PrototypeError(f"prototypes/{op}.py has no function named {op}", "write the launch function")
+    if taken := [each.__name__ for each in functions if each.__name__ in KEYWORDS]:
+        raise PrototypeError(f"{taken[0]} is a keyword of C++", "give the op another name")
     unchecked: dict[FunctionType, set[tuple[What, str]]] = {}
     calls = functools.cache(calls)
     while True:
@@ -216,7 +220,8 @@ class _Kernels:
                     f"argument {number + 1} of the launch is not translated",
                     "pass tensors and numbers, one by one",
                 )
-        return _Instance(launch.kernel, tuple(found), tuple(stored), (names.key, names.others, names.key_array))
+        taken, _ = converted(launch.kernel, found, launch.place)
+        return _Instance(launch.kernel, tuple(taken), tuple(stored), (names.key, names.others, names.key_array))
 
     def _array(self, host: Host, tensor: v.Tensor, launch: Launch, number: int, names: TypeNames) -> Type:
         name = _parameters(launch)[number]

@@ -295,7 +295,10 @@ class Module:
         name = written.function.name + (f"<{', '.join(written.explicit)}>" if written.explicit else "")
         self.numbers.used.update(written.explicit)
         interval = call.interval
-        return cpp.CallTo(name, tuple(arguments), type=result or call.type, interval=interval)
+        if call.result is None:
+            return cpp.CallTo(name, tuple(arguments), type=result or call.type, interval=interval)
+        made = cpp.CallTo(name, tuple(arguments), type=result or callee.result)
+        return self.numbers.convert(made, call.result)
 
     def _argument_array(self, expressions: Expressions, argument: t.Expr) -> Array | None:
         if not any(isinstance(each, types.Array) for each in argument.type or ()):

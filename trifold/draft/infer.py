@@ -18,6 +18,7 @@ from trifold.draft.operations import ATOMICS, OPERATIONS, dtype_named, typed_cal
 from trifold.draft.passing import bind, indices_in, parts_of, require_storable
 from trifold.draft.records import member_type
 from trifold.draft.refusal import DraftError, Place
+from trifold.draft.signatures import converted
 from trifold.draft.source import Source, read
 from trifold.draft.split import mixed_names, split
 
@@ -461,12 +462,13 @@ class _Inference:
             if any(argument.type is None for argument in arguments):
                 return _PARTIAL
             given = [argument.type for argument in expression.arguments if argument.type]
+            given, expression.result = converted(function, given, expression.place)
             callee = self.analysis.analyse(python, given, is_kernel=False)
             expression.callees = callee
             if callee not in self.function.callees:
                 self.function.callees.append(callee)
             self._pass_in_parts(expression, callee)
-            return callee.result or self._each(types.none)
+            return expression.result or callee.result or self._each(types.none)
         if function in ATOMICS and len(expression.arguments) > 1:
             self._index_of_atomic(expression)
         signatures = []

@@ -45,7 +45,9 @@ def find_ranges(kernel: t.Function, given: dict[str, Interval]) -> None:
     for function in functions:
         said |= limits_of_reads(function)
     for version in kernel.parameters:
-        version.interval = given.get(version.name, _of_type(version.type))
+        own, bounds = given.get(version.name), _of_type(version.type)
+        # A signature may convert an argument to another type than that of the given range.
+        version.interval = own if own is not None and bounds is not None and _within(own, bounds) else bounds
     for turn in range(_MOST_ROUNDS):
         ranges = _Ranges(results, said, widen=turn >= _PATIENCE)
         for function in functions:

@@ -15,6 +15,7 @@ import sys
 from types import FunctionType
 from typing import Any
 
+from trifold.draft.signatures import Signature, keep
 from trifold.simulator.compiled.drafts import Draft, DraftParameter, Refusal, as_answer
 from trifold.simulator.compiled.request import FunctionText, Meaning, Request
 
@@ -57,6 +58,8 @@ class _Functions:
         if number not in self._made:
             made = self._made[number] = _DeviceFunction()
             made.py_func = self._python(self._texts[number])
+            if (signature := self._texts[number].signature) is not None:
+                keep(made, [Signature(*signature)])
         return self._made[number]
 
     def _python(self, text: FunctionText) -> FunctionType:

@@ -116,6 +116,7 @@ class Call(Expr):
     keywords: dict[str, Expr]
     signature: Any = None
     callees: Any = None  # the analysed device function, if it is one
+    result: Type | None = None  # to which its result is converted: by an explicit signature
 
 
 @dataclass(eq=False)

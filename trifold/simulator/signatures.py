@@ -25,6 +25,11 @@ Signature = tuple[Any, ...]  # Numba types of the arguments
 _of_functions: WeakKeyDictionary[FunctionType, tuple[Signature, Any]] = WeakKeyDictionary()
 
 
+def signature_of(function: FunctionType) -> tuple[Signature, Any] | None:
+    """Numba's types of the arguments and of the result, of a function with one explicit signature."""
+    return _of_functions.get(function)
+
+
 def conversions(function: FunctionType) -> Conversions | None:
     """The conversions by a device function with one explicit signature, of its arguments and its result."""
     known = _of_functions.get(function)

@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 from numba.core import types
 
+from trifold.simulator.signatures import signature_of
+
 # Modules that a drafting process imports itself.
 _SHARED = frozenset({"builtins", "math", "cmath", "operator", "numpy", "numba", "trifold"})
 _PLAIN = (bool, int, float, complex, str, type(None), np.generic, np.dtype, types.Type)
@@ -54,6 +56,7 @@ class FunctionText:
     lines: tuple[str, ...]
     meanings: dict[str, Meaning]
     defaults: tuple[Meaning, ...] = ()  # of the last parameters
+    signature: tuple[tuple[types.Type, ...], types.Type | None] | None = None  # an explicit one
 
 
 @dataclass
@@ -110,7 +113,9 @@ class _Describing:
         path = path_of(inspect.getsourcefile(function) or function.__code__.co_filename)
         meanings = {name: self._meaning(value, paths) for name, value, paths in _names(function, tree)}
         defaults = tuple(self._meaning(value, ()) for value in function.__defaults__ or ())
-        self._request.functions[number] = FunctionText(function.__name__, path, first, tuple(lines), meanings, defaults)
+        self._request.functions[number] = FunctionText(
+            function.__name__, path, first, tuple(lines), meanings, defaults, signature_of(function)
+        )
         return number
 
     def _meaning(self, value: Any, paths: Iterable[tuple[str, ...]]) -> Meaning:
