@@ -52,6 +52,15 @@ def parts_of_tuples(x, y, out):
 
 
 @cuda.jit
+def lengths_by_variables(x, y, out):
+    i = cuda.grid(1)
+    table = cuda.local.array((3, 5, 7), float32)
+    for d in range(3):
+        out[i] += table.shape[d] * (d + 1) + table[1:].shape[2 - d]
+    out[i] += x.shape[y[i] * 0] + out.shape[0]
+
+
+@cuda.jit
 def enumerations(x, y, out):
     i = cuda.grid(1)
     if y[i] == Op.ADD:
@@ -310,6 +319,7 @@ _OF_FLOATS = (
     members_of_tuples,
     other_names_of_functions,
     parts_of_tuples,
+    lengths_by_variables,
     pairs_of_several_types,
     pairs_are_looped_over,
     named_tuples,

@@ -344,11 +344,8 @@ class Expressions(Calls):
         if isinstance(base, t.Attribute) and base.name == "shape":
             (index,) = expression.indices
             if not isinstance(index, t.Constant):
-                raise DraftError(
-                    index.place,
-                    "a dimension is chosen by a constant",
-                    "write x.shape[0] and x.shape[1], each in its branch of an if",
-                )
+                lengths = self._tuple_of(base, self.elements(base))
+                return cpp.Index(lengths, (self.value(index),), type=expression.type)
             if is_tuple(base.base.type):
                 count = len((base.base.type or ())[0])
                 return cpp.Literal(str(count), count, type=self.each(types.int32), interval=(count, count))
