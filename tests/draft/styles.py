@@ -97,3 +97,45 @@ def styles_floats(
     n = x.numel()
     launch(scale_kernel, cdiv(n, 64), x.reshape(-1), factor, output(y), n, block=64)
     return y.view_as(like)
+
+
+@cuda.jit
+def gather_kernel(table, rows, weights, y, columns, weighted):
+    i = cuda.grid(1)
+    if i < y.size:
+        row = rows[i // columns]
+        y[i] = table[row, i % columns] * (weights[i // columns] if weighted else 1)
+
+
+def styles_gathered(x: Tensor, rows: Tensor, weights: Tensor | None = None) -> Tensor:
+    """The dtype of rows is checked first; an empty tensor stands for weights that are not given."""
+    if rows.dtype not in (torch.int32, torch.int64) or rows.dim() != 1:
+        raise TypeError("styles_gathered: rows must be a vector of int32 or int64")
+    if x.dtype not in (torch.float32, torch.float64) or x.dim() != 2:
+        raise TypeError("styles_gathered: x must be a matrix of float32 or float64")
+    weighted = weights is not None
+    if weighted and (weights.shape != rows.shape or weights.dtype != x.dtype):  # type: ignore[union-attr]
+        raise ValueError("styles_gathered: weights must be like rows, in x's dtype")
+    n, columns = rows.numel(), x.shape[1]
+    y = x.new_empty((n, columns))
+    given: Tensor = weights if weighted else x.new_empty(0)  # type: ignore[assignment]
+    flat = y.view(-1)
+    launch(
+        gather_kernel, cdiv(y.numel(), 64), x.contiguous(), rows, given.contiguous(), output(flat), columns, weighted,
+        block=64,
+    )  # fmt: skip
+    return y
+
+
+def styles_alike(a: Tensor, b: Tensor, sizes: list[int], weights: Sequence[float]) -> Tensor:
+    """Two tensors are compared before the dtype of the first is checked; the least, largest and sum of lists."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        raise ValueError("styles_alike: b must have the shape and dtype of a")
+    if a.dtype not in (torch.float32, torch.float64):
+        raise TypeError("styles_alike: float32 or float64")
+    factor = min(sizes) + 10 * max(sizes) + 100 * sum(sizes) + 1000 * max((a.dim(), 1)) + sum(weights) * max(weights)
+    factor += max(a.shape)
+    y = torch.empty_like(b, memory_format=torch.contiguous_format)
+    n = y.numel()
+    launch(scale_kernel, cdiv(n, 64), b.reshape(-1), factor, output(y.view(-1)), n, block=64)
+    return y

@@ -55,3 +55,25 @@ def test_a_list_of_another_length_is_refused(op: Any) -> None:
         op.styles_floats(x, x, [1.0, 2.0, 3.0], [])
     with pytest.raises(RuntimeError):
         op.styles_floats(x, torch.ones(5), [1.0, 2.0], [])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("index", [torch.int32, torch.int64])
+def test_an_empty_tensor_stands_for_one_that_is_not_given(
+    op: Any, drawn: torch.Generator, dtype: torch.dtype, index: torch.dtype
+) -> None:
+    x = torch.randn(6, 5, generator=drawn, dtype=dtype)
+    rows, weights = torch.tensor([4, 0, 4], dtype=index), torch.randn(3, generator=drawn, dtype=dtype)
+    assert torch.equal(op.styles_gathered(x, rows, None), x[rows])
+    assert torch.equal(op.styles_gathered(x, rows, weights), x[rows] * weights[:, None])
+    with pytest.raises(RuntimeError, match="weights must be like rows"):
+        op.styles_gathered(x, rows, weights[:2])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_least_the_largest_and_the_sum_of_lists(op: Any, drawn: torch.Generator, dtype: torch.dtype) -> None:
+    a, b = (torch.randn(3, 7, generator=drawn, dtype=dtype) for _ in range(2))
+    factor = 2 + 10 * 9 + 100 * 15 + 1000 * 2 + 4.0 * 2.5 + 7
+    torch.testing.assert_close(op.styles_alike(a, b, [4, 2, 9], [1.5, 2.5]), factor * b)
+    with pytest.raises(RuntimeError, match="min of no numbers"):
+        op.styles_alike(a, b, [], [1.5])

@@ -333,6 +333,8 @@ class HostExpressions(HostComprehensions):
             if chosen.memory is not None and otherwise.memory is not None:
                 made.memory = chosen.memory | otherwise.memory
             made.one_of, made.is_first = (chosen, otherwise), test.of_dtype
+            if either is None and chosen.root is otherwise.root:
+                made.like = chosen.root
             return made
         shapes = (v.Shape, v.Sizes, tuple)
         if isinstance(chosen, shapes) and isinstance(otherwise, shapes) and _has_sizes(chosen, otherwise):

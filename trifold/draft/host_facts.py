@@ -82,6 +82,7 @@ class HostFacts(HostParts):
             if fact.dtypes is not None:
                 self.set_dtypes(fact.tensor, fact.dtypes)
             if fact.by_key is not None:
+                _make_root(fact.tensor)
                 fact.tensor.known, fact.tensor.choices = fact.by_key, ()
             if fact.same_dtype is not None:
                 _relate(fact.tensor, fact.same_dtype)
@@ -116,6 +117,7 @@ class HostFacts(HostParts):
         self.into.append(cpp.Run(cpp.CallTo("trifold::check", (test, self.message_part(words), size))))
 
     def set_dtypes(self, tensor: v.Tensor, dtypes: v.Dtypes) -> None:
+        _make_root(tensor)
         may_be_absent = tensor.is_dtype and tensor.optional
         if self.key is None and len(dtypes) > 1 and not may_be_absent:
             self.key, self.key_dtypes = tensor, dtypes
@@ -188,6 +190,13 @@ def _values_in(values: Iterable[Any]) -> list[Known]:
         elif dataclasses.is_dataclass(value):
             waiting += (getattr(value, each.name) for each in dataclasses.fields(value))
     return found
+
+
+def _make_root(tensor: v.Tensor) -> None:
+    """Make the tensor the one that determines the dtype of those that were said to have its dtype."""
+    root = tensor.root
+    if root is not tensor and root.known is None:
+        root.like, tensor.like = tensor, None
 
 
 def _relate(tensor: v.Tensor, other: v.Tensor) -> None:

@@ -117,6 +117,11 @@ def _empty_like(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.
 
 def _least(name: str) -> Handler:
     def write(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+        if len(arguments) == 1:
+            (of,) = arguments
+            if (listed := _of_list(host, f"{name}_of", of, node)) is not None:
+                return listed
+            arguments = host.numbers_in(of) or arguments
         if not any(isinstance(each, v.Number | v.Part) for each in arguments):
             return {"min": min, "max": max}[name](*arguments)
         given = [
@@ -134,6 +139,16 @@ def _least(name: str) -> Handler:
         return v.Number(cpp.CallTo(function, exprs, type=kind, interval=interval), kind, interval)
 
     return write
+
+
+def _of_list(host: Host, function: str, of: Any, node: ast.Call) -> v.Number | None:
+    """A number that a function of <trifold/launch_functions.h> computes from a list; None: it is none, or its numbers
+    are known one by one."""
+    if isinstance(of, v.Sizes | v.Floats) or (isinstance(of, v.Shape) and host.numbers_in(of) is None):
+        kind = v.FLOAT if isinstance(of, v.Floats) else v.INT
+        numbers = of.expr if isinstance(of, v.Floats) else host.dims(of, node)
+        return v.Number(cpp.CallTo(f"trifold::{function}", (numbers,), type=kind), kind)
+    return None
 
 
 def _interval_of_least(name: str, intervals: list[Interval | None]) -> Interval | None:
@@ -243,7 +258,9 @@ def _product(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Cal
 
 
 def _sum(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
-    result, *others = arguments[0]
+    if (listed := _of_list(host, "sum_of", arguments[0], node)) is not None:
+        return listed
+    result, *others = host.numbers_in(arguments[0]) or arguments[0]
     for other in others:
         result = host.binary(operator.add, result, other, node)
     return result

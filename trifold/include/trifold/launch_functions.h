@@ -33,6 +33,22 @@ inline int64_t product(Dims numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), int64_t{1}, std::multiplies<int64_t>());
 }
 
+// The sum, the smallest and the largest of a list's numbers.
+template <class Numbers>
+auto sum_of(const Numbers& numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), std::decay_t<decltype(*numbers.begin())>{});
+}
+template <class Numbers>
+auto min_of(const Numbers& numbers) {
+  check(numbers.begin() != numbers.end(), "min of no numbers");
+  return *std::min_element(numbers.begin(), numbers.end());
+}
+template <class Numbers>
+auto max_of(const Numbers& numbers) {
+  check(numbers.begin() != numbers.end(), "max of no numbers");
+  return *std::max_element(numbers.begin(), numbers.end());
+}
+
 // The sizes of the dimensions from `start` on, without the last -`stop`; and their product.
 inline Dims sizes_of(const Tensor& x, int64_t start, int64_t stop) {
   const Dims all = x.sizes();
