@@ -109,6 +109,16 @@ def test_where_names_do_not_say_the_gradient_it_is_not_stated(op: str, remark: s
     assert "autograd" not in drafted.text
 
 
+def test_a_schema_that_is_too_long_for_a_line_is_several_strings(tmp_path: Path) -> None:
+    names = [f"argument_{number}" for number in range(12)]
+    text = f"def f(x: Tensor, {', '.join(f'{each}: float' for each in names)}) -> Tensor:\n    return x"
+    drafted = of_text(text, tmp_path).text
+    assert max(map(len, drafted.splitlines())) <= 120
+    assert f"f(Tensor x, {', '.join(f'float {each}' for each in names)}) -> Tensor" in drafted.replace(
+        '"\n        "', ""
+    )
+
+
 def test_arguments_that_are_passed_to_output_are_written(tmp_path: Path) -> None:
     text = "def f(x: Tensor, out: Tensor | None) -> None:\n    launch(k, 1, x, output(rows(out)[0]), output(x))"
     assert 'op.define("f(Tensor(a!) x, Tensor(b!)? out) -> ()", fake=lambda *_: None)' in of_text(text, tmp_path).text

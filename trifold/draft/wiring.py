@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 import typing
 from collections.abc import Iterable, Iterator, Sequence
@@ -86,7 +87,17 @@ def draft_port(module: ModuleType, op: str) -> DraftedPort:
 
 def _defined(launch: LaunchFunction, fake: str) -> str:
     line = f'op.define("{launch.schema}", fake={fake})'
-    return line if len(line) <= WIDTH else f'op.define(\n    "{launch.schema}",\n    fake={fake},\n)'
+    return line if len(line) <= WIDTH else f"op.define(\n    {_in_lines(launch.schema)},\n    fake={fake},\n)"
+
+
+def _in_lines(schema: str) -> str:
+    """A schema as a literal; as several, below each other, if it is too long for a line."""
+    lines = [""]
+    for part in re.split(r"(?<=, )", schema):
+        if lines[-1] and len(lines[-1]) + len(part) > WIDTH:
+            lines.append("")
+        lines[-1] += part
+    return "\n    ".join(f'"{each}"' for each in lines)
 
 
 # ------------------------------------------------------------------------------------------------- the gradient
