@@ -28,6 +28,7 @@ from trifold.draft.launch_function import LaunchFunction
 from trifold.draft.saved_sizes import size_in
 from trifold.draft.source import function_tree
 from trifold.errors import PrototypeError
+from trifold.new.layout import python_list
 
 _SHADOWED = "_operators"  # of the ports' functions, where a parameter is named op
 
@@ -260,13 +261,14 @@ def _called(module: ModuleType, forward: LaunchFunction, without: Sequence[str],
     said = inspect.getdoc(forward.function) or (inspect.getdoc(reference) if reference is not None else None)
     text = said or f"What ``reference`` of prototypes/{forward.name}.py computes."
     doc = textwrap.indent(f'"""{text}{chr(10) if chr(10) in text else ""}"""', "    ")
-    call = f"{_operators(forward)}.{forward.name}({', '.join(forward.parameters)})"
+    called, end = f"{_operators(forward)}.{forward.name}(", ")"
     count = len(_returned(module, forward))
     if picks and 0 < count < len(forward.results):
-        call += "[0]" if count == 1 else f"[:{count}]"
+        end += "[0]" if count == 1 else f"[:{count}]"
     kinds = ["list[Tensor]" if each == "Tensor[]" else each for each in forward.results[:count]]
     kind = "None" if not count else kinds[0] if count == 1 else f"tuple[{', '.join(kinds)}]"
-    body = f"    {call}" if not count else f"    result: {kind} = {call}\n    return result"
+    begin = f"    result: {kind} = {called}" if count else f"    {called}"
+    body = python_list(begin, list(forward.parameters), end) + ("\n    return result" if count else "")
     if without:
         pairs = ", ".join(f'("{each}", {each})' for each in without)
         name, tensor = (_free(each, forward.parameters) for each in ("name", "value"))
