@@ -88,11 +88,11 @@ def converted(function: Any, given: Sequence[Type], place: Place) -> tuple[list[
         return list(given), None
     name = getattr(function, "__name__", "the function")
     chosen = [_chosen(signatures, name, kinds, place) for kinds in zip(*given, strict=True)]
-    arguments = [tuple(kind for kind in kinds) for kinds in zip(*(each.arguments for each in chosen), strict=True)]
-    taken = [own if isinstance(own[0], types.Array) else wanted for own, wanted in zip(given, arguments, strict=True)]
+    wanted = list(zip(*(each.arguments for each in chosen), strict=True))
+    taken = [own if isinstance(own[0], types.Array) else kind for own, kind in zip(given, wanted, strict=True)]
     results = tuple(each.result for each in chosen)
     stated = tuple(each for each in results if each is not None and each != types.void)
-    return taken, stated if len(stated) == len(results) else None
+    return taken, stated if stated and len(stated) == len(results) else None
 
 
 def _chosen(signatures: Sequence[Signature], name: str, kinds: tuple[types.Type, ...], place: Place) -> Signature:
