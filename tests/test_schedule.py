@@ -11,7 +11,7 @@ from trifold.cells import CELLS, CellName, Device
 from trifold.machine.cells import Machine
 from trifold.verification.durations import durations, keep_durations
 from trifold.verification.job import Job
-from trifold.verification.schedule import in_order, with_priorities, worker_pool
+from trifold.verification.schedule import in_order, worker_pool
 from trifold.workspace import Workspace
 
 OPS = [op.name for op in GALLERY.select(())]
@@ -72,7 +72,7 @@ def test_a_run_that_took_no_time_says_nothing_of_the_order() -> None:
 def test_the_longest_cell_has_the_highest_priority() -> None:
     seconds = {job.cell: float(1 + number) for number, job in enumerate(ALL)}
     on_cpu = [job for job in ALL if job.cell.device == "cpu"]
-    jobs = with_priorities(GALLERY, on_cpu, seconds)
+    jobs = in_order(GALLERY, on_cpu, seconds, with_priorities=True)
     nice = {job.cell: job.nice for job in jobs}
     assert nice[max(nice, key=seconds.__getitem__)] == 0
     assert 5 <= max(nice.values()) <= 10

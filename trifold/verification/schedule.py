@@ -30,12 +30,20 @@ def worker_pool(machine: Machine) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=max(2, min(32, workers)))
 
 
-def in_order(workspace: Workspace, jobs: Iterable[Job], known: Mapping[CellName, float] | None = None) -> list[Job]:
+def in_order(
+    workspace: Workspace,
+    jobs: Iterable[Job],
+    known: Mapping[CellName, float] | None = None,
+    *,
+    with_priorities: bool = False,
+) -> list[Job]:
     """The jobs in the order in which to start them: of each device the longest first, and both devices in parallel.
 
     Args:
         workspace, jobs: of the run.
         known: seconds that cells took in an earlier run. Others are estimated from the size of their code.
+        with_priorities: give the longer ones priority for cores (``Job.nice``), for runs with more workers than cores:
+            the others would wait for the longest at the end.
 
     Cells on a GPU wait for it, and for longer the more of them run, while those on the CPU use the cores. So both
     devices' cells run side by side for most of the run.
@@ -47,25 +55,15 @@ def in_order(workspace: Workspace, jobs: Iterable[Job], known: Mapping[CellName,
         total = sum(lengths[job] for job in of_device) or 1.0  # 0 if an earlier run took no measurable time
         before = itertools.accumulate((lengths[job] for job in of_device), initial=0.0)
         begins |= {job: part * time_before / total for job, time_before in zip(of_device, before, strict=False)}
-    return sorted(lengths, key=begins.__getitem__)
-
-
-def with_priorities(
-    workspace: Workspace, jobs: Iterable[Job], known: Mapping[CellName, float] | None = None
-) -> list[Job]:
-    """The jobs, of which the longer have priority where there are more workers than cores: the others would wait for
-    the longest at the end.
-
-    Args:
-        workspace, jobs, known: as for :func:`in_order`.
-    """
-    lengths = _lengths(workspace, jobs, known)
+    ordered = sorted(lengths, key=begins.__getitem__)
+    if not with_priorities:
+        return ordered
     longest = max(lengths.values(), default=0.0) or 1.0
-    return [replace(job, nice=round(_NICEST * (1.0 - length / longest))) for job, length in lengths.items()]
+    return [replace(job, nice=round(_NICEST * (1.0 - lengths[job] / longest))) for job in ordered]
 
 
 def _lengths(workspace: Workspace, jobs: Iterable[Job], known: Mapping[CellName, float] | None) -> dict[Job, float]:
-    """How long each job takes, in relation to those of the same device.
+    """How long each job takes: exactly in relation to those of the same device, roughly to the others.
 
     The estimate of a port grows with the code that it includes, which has more kernels; on a GPU, that of both kinds
     grows with the spec, which describes the calls. On the CPU, prototypes of equal length may differ by a factor of

@@ -24,7 +24,7 @@ from trifold.verification.durations import durations, keep_durations
 from trifold.verification.job import Job
 from trifold.verification.report import ALL_CHECKS, BUILD, INTERRUPTED, PROPERTY, Failure, OpReport, Report, Row
 from trifold.verification.runner import Stop, asked_checks, run_cell
-from trifold.verification.schedule import in_order, with_priorities, worker_pool
+from trifold.verification.schedule import in_order, worker_pool
 from trifold.verification.watch import Watch
 from trifold.workspace import OpFiles, Workspace
 
@@ -229,15 +229,12 @@ def _run(
     for job in jobs:
         watch.planned(job.cell, () if machine.lacks(job.cell) else asked_checks(job))
     cells = [job.cell for job in jobs if not machine.lacks(job.cell)]
-    known = durations(workspace)
-    if not machine.cuda:
-        jobs = with_priorities(workspace, jobs, known)
     with Stop() as stop, nursery.opened_for(cells), worker_pool(machine) as pool:
         started = {
-            job: pool.submit(rows_of_cell, workspace, job, machine, timeout, watch, stop)
-            for job in in_order(workspace, jobs, known)
+            job.cell: pool.submit(rows_of_cell, workspace, job, machine, timeout, watch, stop)
+            for job in in_order(workspace, jobs, durations(workspace), with_priorities=not machine.cuda)
         }
-        futures = [started[job] for job in jobs]
+        futures = [started[job.cell] for job in jobs]
         try:
             return [future.result() for future in futures], True
         except BaseException as error:
