@@ -28,7 +28,7 @@ from trifold.draft.launch_function import LaunchFunction
 from trifold.draft.saved_sizes import size_in
 from trifold.draft.source import function_tree
 from trifold.errors import PrototypeError
-from trifold.new.layout import python_list
+from trifold.new.layout import in_lines, python_list
 
 _SHADOWED = "_operators"  # of the ports' functions, where a parameter is named op
 
@@ -88,17 +88,8 @@ def draft_port(module: ModuleType, op: str) -> DraftedPort:
 
 def _defined(launch: LaunchFunction, fake: str) -> str:
     line = f'op.define("{launch.schema}", fake={fake})'
-    return line if len(line) <= WIDTH else f"op.define(\n    {_in_lines(launch.schema)},\n    fake={fake},\n)"
-
-
-def _in_lines(schema: str) -> str:
-    """A schema as a literal; as several, below each other, if it is too long for a line."""
-    lines = [""]
-    for part in re.split(r"(?<=, )", schema):
-        if lines[-1] and len(lines[-1]) + len(part) > WIDTH:
-            lines.append("")
-        lines[-1] += part
-    return "\n    ".join(f'"{each}"' for each in lines)
+    literal = "\n    ".join(f'"{each}"' for each in in_lines(re.split(r"(?<=, )", launch.schema), WIDTH))
+    return line if len(line) <= WIDTH else f"op.define(\n    {literal},\n    fake={fake},\n)"
 
 
 # ------------------------------------------------------------------------------------------------- the gradient

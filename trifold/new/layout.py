@@ -29,15 +29,21 @@ def python_list(before: str, items: Sequence[str], after: str, indent: int = 0) 
 
 def define(name: str, arguments: Sequence[str], returns: str, fake: str) -> str:
     """``op.define(...)``; a schema that is too long for a line is two strings or more."""
-    pieces, line = [], f"{name}("
-    for position, argument in enumerate(arguments):
-        text = argument + (f") -> {returns}" if position == len(arguments) - 1 else ", ")
-        if len(line) + len(text) > WIDTH - 8 - len('"",'):
-            pieces.append(line)
-            line = ""
-        line += text
-    quoted = [f'"{piece}"' for piece in (*pieces, line)]
-    return python_list("    op.define(", ["\n        ".join(quoted), fake], ")")
+    last = len(arguments) - 1
+    ends = (f") -> {returns}" if position == last else ", " for position in range(len(arguments)))
+    parts = [f"{name}(", *(argument + end for argument, end in zip(arguments, ends, strict=True))]
+    literal = "\n        ".join(f'"{each}"' for each in in_lines(parts, WIDTH - 8 - len('"",')))
+    return python_list("    op.define(", [literal, fake], ")")
+
+
+def in_lines(parts: Sequence[str], width: int) -> list[str]:
+    """The parts of a text joined to lines, each with as many parts as fit into this width."""
+    lines = [""]
+    for part in parts:
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part
+    return lines
 
 
 def cpp_list(before: str, items: Sequence[str], after: str) -> str:
