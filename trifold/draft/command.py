@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -118,11 +119,9 @@ def drafts_of(op: str, workspace: Workspace) -> Drafts:
     files, prototype = workspace.files(op), _prototype(op, workspace)
     _without_simulator()
     from trifold.draft.binding import draft_op
-    from trifold.draft.signatures import not_compiled
     from trifold.draft.wiring import draft_port
 
-    with not_compiled():
-        module = import_file(prototype, f"trifold_drafted_{op}")
+    module = _imported(prototype, op)
     drafted = draft_op(module, op, lambda: _calls(files))
     texts = ((files.header, drafted.header), (files.binding, drafted.binding))
     cpp = tuple(Draft(path, last_written.place(path, workspace.root), text) for path, text in texts)
@@ -184,15 +183,19 @@ def _prompt(op: str, workspace: Workspace) -> str:
     """The text for ``--prompt``. Raises what :func:`drafts_of` raises if ports/OP.py is missing and cannot be
     drafted."""
     from trifold.draft.prompt import prompt
-    from trifold.draft.signatures import not_compiled
     from trifold.draft.wiring import draft_port
 
     files, prototype = workspace.files(op), _prototype(op, workspace)
     if files.port.is_file():
         return prompt(op, workspace, files.port.read_text(encoding="utf-8"))
+    return prompt(op, workspace, draft_port(_imported(prototype, op), op).text)
+
+
+def _imported(prototype: Path, op: str) -> ModuleType:
+    from trifold.draft.signatures import not_compiled
+
     with not_compiled():
-        module = import_file(prototype, f"trifold_drafted_{op}")
-    return prompt(op, workspace, draft_port(module, op).text)
+        return import_file(prototype, f"trifold_drafted_{op}")
 
 
 def _prototype(op: str, workspace: Workspace) -> Path:

@@ -74,7 +74,7 @@ class HostParts(HostExpressions):
         if isinstance(base, v.Tensor):
             match name:
                 case "shape":
-                    return v.Shape((v.Part(base, 0, 0),))
+                    return v.shape_of(base)
                 case "dtype":
                     return v.DtypeOf(base.dtypes, base)
                 case "device":

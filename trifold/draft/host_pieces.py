@@ -77,12 +77,12 @@ def _expanded(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any],
 
 def _expanded_as(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     (other,) = arguments
-    return _expanded(host, x, (v.Shape((v.Part(other, 0, 0),)),), {}, node)
+    return _expanded(host, x, (v.shape_of(other),), {}, node)
 
 
 def _in_shape_of(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     (other,) = arguments
-    viewed: v.Tensor = METHODS["reshape"](host, x, (v.Shape((v.Part(other, 0, 0),)),), {}, node)
+    viewed: v.Tensor = METHODS["reshape"](host, x, (v.shape_of(other),), {}, node)
     return viewed
 
 
@@ -91,7 +91,7 @@ def _common_shape(host: Host, arguments: Any, keywords: dict[str, Any], node: as
 
 
 def _broadcast(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> tuple[v.Tensor, ...]:
-    shapes = [v.Shape((v.Part(each, 0, 0),)) for each in arguments]
+    shapes = [v.shape_of(each) for each in arguments]
     shape = host.named(_common_shape(host, shapes, {}, node), "shape", host.into)
     counts = [each.dimensions for each in arguments]
     made = [_expanded(host, each, (shape,), {}, node) for each in arguments]

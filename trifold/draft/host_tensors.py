@@ -77,7 +77,7 @@ def new_like(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], 
     dtype = keywords.get("dtype")
     if keywords.get("memory_format") is torch.contiguous_format:
         given = {"dtype": dtype} if dtype is not None else {}
-        return new_empty(host, x, (v.Shape((v.Part(x, 0, 0),)),), given, node)
+        return new_empty(host, x, (v.shape_of(x),), given, node)
     if arguments or set(keywords) - {"dtype"}:
         raise DraftError(host.place(node), "this empty_like is not translated", "use x.new_empty(...)")
     made = call("trifold::elementwise_output", x.expr)
@@ -187,7 +187,7 @@ def _stride(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], n
 
 def _size_of(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
     given = (*arguments, *keywords.values())
-    return host.size(x, *given) if given else v.Shape((v.Part(x, 0, 0),))
+    return host.size(x, *given) if given else v.shape_of(x)
 
 
 def _transposed(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:

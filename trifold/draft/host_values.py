@@ -298,6 +298,10 @@ class Shape:
     listed: bool = False
 
 
+def shape_of(tensor: Tensor) -> Shape:
+    return Shape((Part(tensor, 0, 0),))
+
+
 class Elements(tuple[Any, ...]):
     """The elements of a list, which Python writes in brackets."""
 

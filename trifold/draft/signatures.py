@@ -53,7 +53,7 @@ def _keeping(jit: Callable[..., Any]) -> Callable[..., Any]:
 
         def decorate(function: Any) -> Any:
             dispatcher = made(function)
-            setattr(dispatcher, _KEPT, signatures)
+            keep(dispatcher, signatures)
             return dispatcher
 
         return decorate

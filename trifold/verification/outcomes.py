@@ -9,7 +9,7 @@ from trifold.spec import Call
 
 # What an op raises to refuse a call; IndexError, as torch does for a dimension that does not exist.
 REFUSALS = (RuntimeError, TypeError, ValueError, IndexError)
-REFUSALS_NAMED = "RuntimeError, TypeError, ValueError or IndexError"
+REFUSALS_NAMED = ", ".join(kind.__name__ for kind in REFUSALS[:-1]) + f" or {REFUSALS[-1].__name__}"
 
 
 class CheckFailed(Exception):
