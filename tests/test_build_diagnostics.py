@@ -10,6 +10,8 @@ from trifold.build.diagnostics import LONGEST_MESSAGE, summarise
 
 USER = Path("/home/u/ws/cuda_src")
 
+KILLED = "error: a compiler was killed (signal 9), as Linux does where memory runs out: build fewer at once"
+
 LOGS = {
     "g++: at the user's line, warnings and notes left out": (
         """\
@@ -132,9 +134,19 @@ RuntimeError: Error building extension 'a'
 """,
         ["error: undefined reference to `f()'"],
     ),
-    "the compiler is killed": (
+    "g++'s compiler is killed": (
         "g++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.\n",
-        ["error: g++: fatal error: Killed signal terminated program cc1plus"],
+        [KILLED],
+    ),
+    "one of nvcc's programs is killed, which it does not report": (
+        "FAILED: [code=137] cuda.cuda.o\nnvcc -c cuda.cu -o cuda.cuda.o\nninja: build stopped: subcommand failed.\n"
+        "RuntimeError: Error building extension 'a'\n",
+        [KILLED],
+    ),
+    "nvcc's shell reports it": ("Killed\nninja: build stopped: subcommand failed.\n", [KILLED]),
+    "killed, after an error in the user's file": (
+        "/home/u/ws/cuda_src/a.cu:1:2: error: no\nKilled\n",
+        ["/home/u/ws/cuda_src/a.cu:1:2: error: no"],
     ),
     "load_inline itself fails": (
         'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: Unknown CUDA arch (1.0)\n',

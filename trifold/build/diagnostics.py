@@ -59,6 +59,8 @@ _ELSEWHERE = tuple(
         r"^(?P<text>\w*Error: .+)",
     )
 )
+# nvcc says no more than "Killed", or nothing; ninja before 1.13 does not print the status.
+_KILLED = re.compile(r"^Killed$|^FAILED: \[code=137\]|Killed signal terminated program|died due to signal 9\b")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
 
 
@@ -190,6 +192,10 @@ def _nvcc_caller(rest: list[str], error: Diagnostic, folder: Path) -> Diagnostic
 
 
 def _other_errors(lines: list[str]) -> list[Diagnostic]:
+    if any(_KILLED.search(line) for line in lines):
+        return [
+            Diagnostic("a compiler was killed (signal 9), as Linux does where memory runs out: build fewer at once")
+        ]
     for pattern in _ELSEWHERE:
         found = [Diagnostic(_cut(match["text"])) for line in lines if (match := pattern.search(line))]
         if found:
