@@ -403,6 +403,29 @@ def test_nvcc_and_torch_of_different_cuda_majors(
     assert "set CUDA_HOME to a CUDA 13.0 toolkit" in caught.value.remedy
 
 
+#: nvcc with the fault of its release 13.0: it fails unless it compiles all kernels in one piece.
+NO_SPLIT_COMPILE = """
+case "$*" in *--version*) echo 'Cuda compilation tools, release 13.0, V13.0.88'; exit;; esac
+echo "nvcc with NVCC_APPEND_FLAGS=$NVCC_APPEND_FLAGS" >> "$(dirname "$0")/runs"
+case "$NVCC_APPEND_FLAGS" in *--split-compile=1) ;; *) echo 'error: Failed to read bitcode'; exit 1;; esac
+while [ "$1" != -o ]; do shift; done
+: > "$2"
+"""
+
+
+def test_kernels_that_nvcc_cannot_compile_in_pieces_are_compiled_whole(
+    make_op: MakeOp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvcc = program(tmp_path / "toolkit" / "bin" / "nvcc", NO_SPLIT_COMPILE)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "toolkit"))
+    monkeypatch.setenv("NVCC_APPEND_FLAGS", "-w")
+    assert compile_only(make_op(), "9.0").path.is_file()
+    assert (nvcc.parent / "runs").read_text().splitlines() == [
+        "nvcc with NVCC_APPEND_FLAGS=-w",
+        "nvcc with NVCC_APPEND_FLAGS=-w --split-compile=1",
+    ]
+
+
 @pytest.mark.gpu
 def test_a_cuda_build_runs_and_is_cached(make_op: MakeOp) -> None:
     if not torch.cuda.is_available():

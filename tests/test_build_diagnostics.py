@@ -148,6 +148,10 @@ RuntimeError: Error building extension 'a'
         "/home/u/ws/cuda_src/a.cu:1:2: error: no\nKilled\n",
         ["/home/u/ws/cuda_src/a.cu:1:2: error: no"],
     ),
+    "nvcc's optimiser": (
+        "FAILED: [code=1] cuda.o\nerror: Failed to read bitcode\n\nninja: build stopped: subcommand failed.\n",
+        ["error: Failed to read bitcode"],
+    ),
     "load_inline itself fails": (
         'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: Unknown CUDA arch (1.0)\n',
         ["error: ValueError: Unknown CUDA arch (1.0)"],

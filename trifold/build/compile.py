@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,9 @@ Notify = Callable[[str], None]
 # Of nvcc since CUDA 12.9; the other two contradict it.
 _QUICK, _QUICK_SINCE = "--Ofast-compile=max", (12, 9)
 _NOT_QUICK = ("-O3", "-lineinfo")
+
+# What nvcc 13.0 says of some kernels that it compiles without --split-compile: its own modules are invalid.
+_SPLIT_FAILS, _UNSPLIT = "error: Failed to read bitcode", "--split-compile=1"
 
 
 def build(
@@ -190,15 +193,24 @@ def _run(source: Path, steps: Recipe, entry: cache.Entry, attempt: Path) -> Path
     """
     name = re.sub(r"\W", "_", entry.folder.name)
     command, made = steps.prepare(name, attempt)
-    log = attempt / cache.LOG
-    with log.open("wb") as output:
-        status = script.run(command, attempt, {**os.environ, **steps.environment}, output)
+    environment = {**os.environ, **steps.environment}
+    status, text = _logged(command, attempt, environment)
+    if status != 0 and _SPLIT_FAILS in text:
+        flags = f"{environment.get('NVCC_APPEND_FLAGS', '')} {_UNSPLIT}".strip()
+        status, text = _logged(command, attempt, environment | {"NVCC_APPEND_FLAGS": flags})
     if status == 0 and made.is_file():
         return made
-    text = log.read_text(encoding="utf-8", errors="replace")
     for_cpu = sources.local_sources(source) if steps.for_cpu else ()
     problem = diagnostics.summarise(text, source.resolve().parent, for_cpu)
     if status < 0 and made.is_file():
         place = diagnostics.shown(source.resolve())
         problem = f"{place}: error: the library crashes while it is loaded (signal {-status})"
     raise BuildError(problem, f"the compilers' whole output: {entry.keep_failure_log(attempt)}")
+
+
+def _logged(command: Sequence[str], attempt: Path, environment: Mapping[str, str]) -> tuple[int, str]:
+    """Run the command; return its exit status and its output, which is in the attempt's log."""
+    log = attempt / cache.LOG
+    with log.open("wb") as output:
+        status = script.run(command, attempt, environment, output)
+    return status, log.read_text(encoding="utf-8", errors="replace")

@@ -55,6 +55,7 @@ _ELSEWHERE = tuple(
         r"^(?P<text>(?:ptxas|nvlink|nvcc) (?:error|fatal)\s*: .+)",
         r"^(?:\S*/)?(?P<text>(?:g\+\+|c\+\+|cc1plus|nvcc)[\w.-]*: (?:fatal )?error: .+)",
         r"^(?:\S*/)?(?P<text>ld: .+)",
+        r"^error: (?P<text>.+)",  # nvcc's optimiser
         r"^(?P<text>(?:/bin/sh|ninja): .+)",
         r"^(?P<text>\w*Error: .+)",
     )

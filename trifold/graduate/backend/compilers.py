@@ -135,7 +135,14 @@ class _Workshop:
         headers = (f"-I{self.root / self.plan.include}", *(f"-isystem={path}" for path in _torch_headers()))
         code = (*_gencode(self.plan.architectures, self.plan.ptx), *headers)
         source = self.root / self.plan.sources / f"{op}.cu"
-        self._run(nvcc.path, *flags, *code, "-c", source, "-o", self.folder / f"{op}.cuda.o")
+        command = (nvcc.path, *flags, *code, "-c", source, "-o", self.folder / f"{op}.cuda.o")
+        try:
+            self._run(*command)
+        except BuildError as error:
+            # nvcc 13.0 cannot compile some kernels with --split-compile.
+            if "error: Failed to read bitcode" not in str(error):
+                raise
+            self._run(*(word for word in command if not str(word).startswith("--split-compile")))
 
     def _same_paths(self) -> tuple[str, ...]:
         """Keeps the paths of the package and of torch at build time out of the library."""
