@@ -162,6 +162,16 @@ BOUNDED_NUMBERS = {
         ],
         ["filled(y, trifold::floor_div(left, 4));"],
     ),
+    "of_two_blocks": (
+        [_FRESH.replace(", 1)", ", 1, block=64)"), _FRESH.replace(", 1)", ", 1, block=(16, 8))")],
+        ["__global__ void __launch_bounds__(128)"],
+    ),
+    "of_a_block_at_most": (
+        ["threads = min(x.numel(), 96)", _FRESH.replace(", 1)", ", 1, block=threads)")],
+        ["__global__ void __launch_bounds__(96)"],
+    ),
+    "of_any_block": ([_FRESH.replace(", 1)", ", 1, block=turns)")], ["__global__ void copy_kernel("]),
+    "of_the_largest_block": ([_FRESH.replace(", 1)", ", 1, block=1024)")], ["__global__ void copy_kernel("]),
 }
 
 #: What is launched, what the kernel does to an element, and its first parameters.

@@ -81,7 +81,7 @@ DRAFTED = {
         [
             "using y_t = std::conditional_t<std::is_integral_v<T>, int, T>;",
             "using wide_t = std::conditional_t<std::is_integral_v<T>, int64_t, double>;",
-            "__global__ void copy_kernel(const T* __restrict__ x, y_t<T>* __restrict__ y, int64_t n) {",
+            "copy_kernel(const T* __restrict__ x, y_t<T>* __restrict__ y, int64_t n) {",
             "y[i] = Y(CY(C(x[i])));",
             "trifold::dispatch_dtypes<float, __half, int, int16_t>(x.scalar_type(), [&]<class T>() {",
             "trifold::mutable_data<wide_t<T>>(wide)",
@@ -178,7 +178,7 @@ DRAFTED = {
         OF_TWO,
         "",
         [
-            "template <class Index, class T, class Factor>\n__global__ void sum_kernel(const T* __restrict__ x,",
+            "template <class Index, class T, class Factor>\n__global__ void __launch_bounds__(256) sum_kernel(const T*",
             "trifold::dispatch_dtypes<int, int64_t>(index.scalar_type(), [&]<class Index>() {",
             "trifold::dispatch_floating(factor.scalar_type(), [&]<class Factor>() {",
             "trifold::launch<sum_kernel<Index, T, Factor>>(",
@@ -191,7 +191,7 @@ DRAFTED = {
         [
             """trifold::check(z.scalar_type() == x.scalar_type(), "of_three: z must have the dtype of x");""",
             """trifold::check(factor.scalar_type() == x.scalar_type(), "of_three: factor must have the dtype of x");""",
-            "template <class T>\n__global__ void sum_kernel(const T* __restrict__ x, const T* __restrict__ z,",
+            "template <class T>\n__global__ void __launch_bounds__(256) sum_kernel(const T* __restrict__ x,",
         ],
     ),
     # What follows from a check holds in the rest of it, too.
@@ -199,7 +199,8 @@ DRAFTED = {
         ALIKE,
         "",
         [
-            "template <class T>\n__global__ void copy_matrix_kernel(const T* __restrict__ x,",
+            "template <class T>\n__global__ void __launch_bounds__(32)",
+            "copy_matrix_kernel(const T* __restrict__ x,",
             "trifold::ceil_div(x.size(0), SIDES_0)",
             "trifold::same_dtype(z, x)",
         ],
@@ -244,7 +245,7 @@ DRAFTED = {
         INTEGERS_ONLY,
         "",
         [
-            "__global__ void copy_kernel(const T* __restrict__ x, T* __restrict__ y, int64_t n) {",
+            "copy_kernel(const T* __restrict__ x, T* __restrict__ y, int64_t n) {",
             "trifold::dispatch_dtypes<int64_t, uint8_t>(",
         ],
     ),

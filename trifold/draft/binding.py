@@ -23,6 +23,7 @@ from trifold.draft.host import Host, Launch
 from trifold.draft.host_cpp import call, scalar_of, scalar_type, text_of
 from trifold.draft.infer import Analysis
 from trifold.draft.kernel import file_of
+from trifold.draft.launch_bounds import LaunchBounds
 from trifold.draft.overlap import Overlaps, read_parameters
 from trifold.draft.printer import expression, formatted, print_file
 from trifold.draft.ranges import find_ranges
@@ -182,6 +183,7 @@ class _Kernels:
         self.widened: dict[str, None] = {}  # remarks, each once
         self.written: dict[_Instance, Written] = {}
         self.overlaps: dict[int, tuple[Written, Overlaps]] = {}  # by the identity of the kernel's text
+        self.bounds: dict[int, LaunchBounds] = {}  # by the identity of the kernel's function
         for instance, known in ranges.items():
             self.written[instance] = self._write(instance, known)
         self._unify()
@@ -277,9 +279,12 @@ class _Kernels:
                     break
 
     def qualify(self) -> None:
-        """Qualify the kernels' pointers with ``__restrict__``, after all launches are written."""
+        """Qualify the kernels with ``__launch_bounds__``, and their pointers with ``__restrict__``, after all launches
+        are written."""
         for written, overlaps in {id(each): each for each in self.overlaps.values()}.values():
             overlaps.qualify(written)
+        for bounds in self.bounds.values():
+            bounds.qualify()
 
     # --------------------------------------------------------------------------------------------- launches
 
@@ -287,6 +292,7 @@ class _Kernels:
         instance = self._instance(host, launch)
         written = self.written[instance]
         self.overlaps[id(written)][1].add(written, launch.arguments)
+        self.bounds.setdefault(id(written.function), LaunchBounds(written.function)).add(launch.block)
         tensors = [each.tensor if isinstance(each, v.Output) else each for each in launch.arguments]
         places: dict[int, cpp.Expr] = {}
         prepared: list[cpp.Stmt] = []

@@ -56,10 +56,10 @@ __device__ __forceinline__ BestOfTeamResult<C> best_of_team(C value, int64_t col
 }
 
 template <class T>
-__global__ void argmax_kernel(const T* __restrict__ x, int64_t x_stride, const int64_t* __restrict__ columns_of,
-                              int64_t columns_of_stride, int64_t columns_of_size, T* __restrict__ values,
-                              int64_t* __restrict__ indices, int64_t rows, int64_t columns, int64_t share,
-                              int64_t team) {
+__global__ void __launch_bounds__(256)
+    argmax_kernel(const T* __restrict__ x, int64_t x_stride, const int64_t* __restrict__ columns_of,
+                  int64_t columns_of_stride, int64_t columns_of_size, T* __restrict__ values,
+                  int64_t* __restrict__ indices, int64_t rows, int64_t columns, int64_t share, int64_t team) {
   using C = trifold::compute_t<T>;
   __shared__ C value_of_warp[WARPS_PER_BLOCK];
   __shared__ int64_t column_of_warp[WARPS_PER_BLOCK];
@@ -88,9 +88,10 @@ __global__ void argmax_kernel(const T* __restrict__ x, int64_t x_stride, const i
 }
 
 template <class T>
-__global__ void argmax_backward_kernel(const T* __restrict__ grad_values, const int64_t* __restrict__ indices,
-                                       T* __restrict__ grad_x, int64_t grad_x_stride, int64_t rows, int64_t columns,
-                                       int64_t share, int64_t team) {
+__global__ void __launch_bounds__(256)
+    argmax_backward_kernel(const T* __restrict__ grad_values, const int64_t* __restrict__ indices,
+                           T* __restrict__ grad_x, int64_t grad_x_stride, int64_t rows, int64_t columns, int64_t share,
+                           int64_t team) {
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / team;
   const int lane = static_cast<int>(threadIdx.x % team);
   const int64_t begin = blockIdx.y * share;

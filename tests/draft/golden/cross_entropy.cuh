@@ -44,8 +44,8 @@ __device__ __forceinline__ int64_t block_sum(int64_t value, int64_t* of_warp) {
   return team_sum(value, of_warp, static_cast<int>(blockDim.x));
 }
 
-__global__ void cross_entropy_count_kernel(const int64_t* __restrict__ targets, int64_t ignored,
-                                           int64_t* __restrict__ count, int64_t rows) {
+__global__ void __launch_bounds__(256) cross_entropy_count_kernel(const int64_t* __restrict__ targets, int64_t ignored,
+                                                                  int64_t* __restrict__ count, int64_t rows) {
   __shared__ int64_t of_warp[WARPS_PER_BLOCK];
   int64_t counted = 0;
   for (int64_t row = threadIdx.x; row < rows; row += static_cast<int>(blockDim.x)) {
@@ -151,11 +151,11 @@ __device__ __forceinline__ C block_sum(C value, C* of_warp) {
 
 // One block per row: the maximum, the sum, then the loss, and the gradient if `residual` has rows.
 template <class T, class Losses>
-__global__ void cross_entropy_kernel(const T* __restrict__ logits, int64_t logits_stride,
-                                     const int64_t* __restrict__ targets, int64_t ignored, Losses* __restrict__ losses,
-                                     T* __restrict__ residual, int64_t residual_stride, int64_t residual_length0,
-                                     const int64_t* __restrict__ count, int64_t count_length, int64_t rows,
-                                     int64_t columns, double label_smoothing) {
+__global__ void __launch_bounds__(256)
+    cross_entropy_kernel(const T* __restrict__ logits, int64_t logits_stride, const int64_t* __restrict__ targets,
+                         int64_t ignored, Losses* __restrict__ losses, T* __restrict__ residual,
+                         int64_t residual_stride, int64_t residual_length0, const int64_t* __restrict__ count,
+                         int64_t count_length, int64_t rows, int64_t columns, double label_smoothing) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   const C smoothing = C(label_smoothing);
@@ -210,12 +210,11 @@ __global__ void cross_entropy_kernel(const T* __restrict__ logits, int64_t logit
 
 // cross_entropy_kernel with a row in a team's registers: it is read once, and each exp is computed once.
 template <class T, class Losses>
-__global__ void cross_entropy_rows_kernel(const T* __restrict__ logits, int64_t logits_stride,
-                                          const int64_t* __restrict__ targets, int64_t ignored,
-                                          Losses* __restrict__ losses, T* __restrict__ residual,
-                                          int64_t residual_stride, int64_t residual_length0,
-                                          const int64_t* __restrict__ count, int64_t count_length, int64_t rows,
-                                          int64_t columns, double smoothing, int64_t team) {
+__global__ void __launch_bounds__(256)
+    cross_entropy_rows_kernel(const T* __restrict__ logits, int64_t logits_stride, const int64_t* __restrict__ targets,
+                              int64_t ignored, Losses* __restrict__ losses, T* __restrict__ residual,
+                              int64_t residual_stride, int64_t residual_length0, const int64_t* __restrict__ count,
+                              int64_t count_length, int64_t rows, int64_t columns, double smoothing, int64_t team) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   C part[ELEMENTS_PER_THREAD];
@@ -261,9 +260,10 @@ __global__ void cross_entropy_rows_kernel(const T* __restrict__ logits, int64_t 
 }
 
 template <class T>
-__global__ void cross_entropy_total_kernel(const trifold::compute_t<T>* __restrict__ losses,
-                                           const int64_t* __restrict__ targets, int64_t ignored, T* __restrict__ loss,
-                                           int64_t* __restrict__ count, int64_t count_length, int64_t rows) {
+__global__ void __launch_bounds__(256)
+    cross_entropy_total_kernel(const trifold::compute_t<T>* __restrict__ losses, const int64_t* __restrict__ targets,
+                               int64_t ignored, T* __restrict__ loss, int64_t* __restrict__ count, int64_t count_length,
+                               int64_t rows) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   __shared__ int64_t counted_of_warp[WARPS_PER_BLOCK];
@@ -286,10 +286,11 @@ __global__ void cross_entropy_total_kernel(const trifold::compute_t<T>* __restri
 }
 
 template <class T>
-__global__ void cross_entropy_backward_kernel(const T* grad_loss, int64_t grad_loss_length, const T* residual,
-                                              int64_t residual_stride, const int64_t* targets, int64_t ignored,
-                                              const int64_t* count, int64_t count_length, T* grad_logits,
-                                              int64_t grad_logits_stride, int64_t rows, int64_t columns) {
+__global__ void __launch_bounds__(256)
+    cross_entropy_backward_kernel(const T* grad_loss, int64_t grad_loss_length, const T* residual,
+                                  int64_t residual_stride, const int64_t* targets, int64_t ignored,
+                                  const int64_t* count, int64_t count_length, T* grad_logits,
+                                  int64_t grad_logits_stride, int64_t rows, int64_t columns) {
   using C = trifold::compute_t<T>;
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const bool skipped = targets[row] == ignored;

@@ -75,8 +75,9 @@ __device__ __forceinline__ void store(Y* y, int64_t y_stride, int64_t row, int64
 }
 
 template <class T>
-__global__ void cumsum_rows_kernel(const T* __restrict__ x, int64_t x_stride, y_t<T>* __restrict__ y, int64_t y_stride,
-                                   int64_t rows, int64_t columns, bool reverse) {
+__global__ void __launch_bounds__(256)
+    cumsum_rows_kernel(const T* __restrict__ x, int64_t x_stride, y_t<T>* __restrict__ y, int64_t y_stride,
+                       int64_t rows, int64_t columns, bool reverse) {
   using Y = y_t<T>;
   using CY = trifold::number_t<Y>;
   using Wide = wide_t<T>;
@@ -97,7 +98,7 @@ __device__ __forceinline__ int64_t thread_index() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 
-__global__ void cumsum_reset_kernel(int* __restrict__ states, int64_t n) {
+__global__ void __launch_bounds__(256) cumsum_reset_kernel(int* __restrict__ states, int64_t n) {
   const int64_t i = thread_index();
   if (i < n) states[i] = NOTHING;
 }
@@ -151,9 +152,10 @@ __device__ __forceinline__ void publish(Wide* to, int* states, int tile, Wide va
 }
 
 template <class T>
-__global__ void cumsum_tiles_kernel(const T* __restrict__ x, int64_t x_stride, y_t<T>* __restrict__ y, int64_t y_stride,
-                                    int64_t rows, int64_t columns, bool reverse, int* states, wide_t<T>* aggregates,
-                                    wide_t<T>* prefixes, int* claimed) {
+__global__ void __launch_bounds__(256)
+    cumsum_tiles_kernel(const T* __restrict__ x, int64_t x_stride, y_t<T>* __restrict__ y, int64_t y_stride,
+                        int64_t rows, int64_t columns, bool reverse, int* states, wide_t<T>* aggregates,
+                        wide_t<T>* prefixes, int* claimed) {
   using Y = y_t<T>;
   using CY = trifold::number_t<Y>;
   using Wide = wide_t<T>;

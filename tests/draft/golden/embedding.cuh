@@ -36,7 +36,7 @@ __global__ void embedding_kernel(const int64_t* __restrict__ indices, const T* _
 }
 
 template <class C>
-__global__ void embedding_zero_kernel(C* __restrict__ sums, int64_t n) {
+__global__ void __launch_bounds__(256) embedding_zero_kernel(C* __restrict__ sums, int64_t n) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) sums[i] = 0;
 }
@@ -57,13 +57,15 @@ __global__ void embedding_add_kernel(const T* __restrict__ grad, int64_t grad_st
 }
 
 template <class T>
-__global__ void embedding_round_kernel(const trifold::compute_t<T>* sums, T* grad_weight, int64_t n) {
+__global__ void __launch_bounds__(256)
+    embedding_round_kernel(const trifold::compute_t<T>* sums, T* grad_weight, int64_t n) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) grad_weight[i] = T(sums[i]);
 }
 
-__global__ void embedding_starts_kernel(const int64_t* __restrict__ indices, const int64_t* __restrict__ order,
-                                        int64_t* __restrict__ starts, int64_t positions, int64_t vocabulary) {
+__global__ void __launch_bounds__(256)
+    embedding_starts_kernel(const int64_t* __restrict__ indices, const int64_t* __restrict__ order,
+                            int64_t* __restrict__ starts, int64_t positions, int64_t vocabulary) {
   const int64_t v = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (v > vocabulary) return;
   int64_t low = 0;

@@ -8,7 +8,7 @@ inline constexpr int BLOCK = 512;
 inline constexpr int SHARED_COUNTERS = 8192;
 inline constexpr int MOST_COPIES = 32;
 
-__global__ void histogram_zero_kernel(int64_t* __restrict__ counts, int64_t bins) {
+__global__ void __launch_bounds__(256) histogram_zero_kernel(int64_t* __restrict__ counts, int64_t bins) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < bins) counts[i] = 0;
 }
@@ -20,8 +20,9 @@ __device__ __forceinline__ int64_t bin_of(C x, C low, C high, C factor, int64_t 
 }
 
 template <class T>
-__global__ void histogram_kernel(const T* __restrict__ x, int64_t* counts, int64_t n, int64_t bins, int64_t copies,
-                                 trifold::compute_t<T> low, trifold::compute_t<T> high, trifold::compute_t<T> factor) {
+__global__ void __launch_bounds__(512)
+    histogram_kernel(const T* __restrict__ x, int64_t* counts, int64_t n, int64_t bins, int64_t copies,
+                     trifold::compute_t<T> low, trifold::compute_t<T> high, trifold::compute_t<T> factor) {
   using C = trifold::compute_t<T>;
   __shared__ uint32_t of_block[SHARED_COUNTERS];
   for (int64_t i = threadIdx.x; i < bins * copies; i += BLOCK) of_block[i] = 0;
@@ -42,9 +43,9 @@ __global__ void histogram_kernel(const T* __restrict__ x, int64_t* counts, int64
 }
 
 template <class T>
-__global__ void histogram_global_kernel(const T* __restrict__ x, int64_t* counts, int64_t n, int64_t bins,
-                                        trifold::compute_t<T> low, trifold::compute_t<T> high,
-                                        trifold::compute_t<T> factor) {
+__global__ void __launch_bounds__(512)
+    histogram_global_kernel(const T* __restrict__ x, int64_t* counts, int64_t n, int64_t bins,
+                            trifold::compute_t<T> low, trifold::compute_t<T> high, trifold::compute_t<T> factor) {
   using C = trifold::compute_t<T>;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
        i += static_cast<int64_t>(gridDim.x) * BLOCK) {

@@ -71,10 +71,11 @@ __device__ __forceinline__ C block_sum(C value, C* of_warp) {
 
 // One block per row, in three passes over it: the mean, the variance, the result.
 template <class T>
-__global__ void layer_norm_kernel(const T* __restrict__ x, int64_t x_stride, const T* __restrict__ weight,
-                                  int64_t weight_length, const T* __restrict__ bias, int64_t bias_length,
-                                  T* __restrict__ y, int64_t y_stride, trifold::compute_t<T>* mean,
-                                  trifold::compute_t<T>* rstd, int64_t rows, int64_t columns, double eps) {
+__global__ void __launch_bounds__(256)
+    layer_norm_kernel(const T* __restrict__ x, int64_t x_stride, const T* __restrict__ weight, int64_t weight_length,
+                      const T* __restrict__ bias, int64_t bias_length, T* __restrict__ y, int64_t y_stride,
+                      trifold::compute_t<T>* mean, trifold::compute_t<T>* rstd, int64_t rows, int64_t columns,
+                      double eps) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -110,11 +111,11 @@ __global__ void layer_norm_kernel(const T* __restrict__ x, int64_t x_stride, con
 
 // layer_norm_kernel with a row in a team's registers: it is read once.
 template <class T>
-__global__ void layer_norm_rows_kernel(const T* __restrict__ x, int64_t x_stride, const T* __restrict__ weight,
-                                       int64_t weight_length, const T* __restrict__ bias, int64_t bias_length,
-                                       T* __restrict__ y, int64_t y_stride, trifold::compute_t<T>* mean,
-                                       trifold::compute_t<T>* rstd, int64_t rows, int64_t columns, double eps,
-                                       int64_t team) {
+__global__ void __launch_bounds__(256)
+    layer_norm_rows_kernel(const T* __restrict__ x, int64_t x_stride, const T* __restrict__ weight,
+                           int64_t weight_length, const T* __restrict__ bias, int64_t bias_length, T* __restrict__ y,
+                           int64_t y_stride, trifold::compute_t<T>* mean, trifold::compute_t<T>* rstd, int64_t rows,
+                           int64_t columns, double eps, int64_t team) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   C part[ELEMENTS_PER_THREAD];
@@ -152,11 +153,12 @@ __global__ void layer_norm_rows_kernel(const T* __restrict__ x, int64_t x_stride
 
 // One block per row, in two passes over it: the sums of g and of g * x_hat, then the result.
 template <class T>
-__global__ void layer_norm_backward_kernel(const T* __restrict__ grad, int64_t grad_stride, const T* __restrict__ x,
-                                           int64_t x_stride, const T* __restrict__ weight, int64_t weight_length,
-                                           const trifold::compute_t<T>* __restrict__ mean,
-                                           const trifold::compute_t<T>* __restrict__ rstd, T* __restrict__ grad_x,
-                                           int64_t grad_x_stride, int64_t rows, int64_t columns) {
+__global__ void __launch_bounds__(256)
+    layer_norm_backward_kernel(const T* __restrict__ grad, int64_t grad_stride, const T* __restrict__ x,
+                               int64_t x_stride, const T* __restrict__ weight, int64_t weight_length,
+                               const trifold::compute_t<T>* __restrict__ mean,
+                               const trifold::compute_t<T>* __restrict__ rstd, T* __restrict__ grad_x,
+                               int64_t grad_x_stride, int64_t rows, int64_t columns) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -203,13 +205,12 @@ __device__ __forceinline__ C column_sum(C value, C* of_thread, int64_t of_thread
 
 // The first step of the gradients of weight and bias: the sums over part of the rows.
 template <class T>
-__global__ void layer_norm_weight_gradient_kernel(const T* __restrict__ grad, int64_t grad_stride,
-                                                  const T* __restrict__ x, int64_t x_stride,
-                                                  const trifold::compute_t<T>* __restrict__ mean,
-                                                  const trifold::compute_t<T>* __restrict__ rstd,
-                                                  trifold::compute_t<T>* __restrict__ parts, int64_t parts_stride0,
-                                                  int64_t parts_stride1, int64_t rows, int64_t rows_a_part,
-                                                  int64_t columns) {
+__global__ void __launch_bounds__(128)
+    layer_norm_weight_gradient_kernel(const T* __restrict__ grad, int64_t grad_stride, const T* __restrict__ x,
+                                      int64_t x_stride, const trifold::compute_t<T>* __restrict__ mean,
+                                      const trifold::compute_t<T>* __restrict__ rstd,
+                                      trifold::compute_t<T>* __restrict__ parts, int64_t parts_stride0,
+                                      int64_t parts_stride1, int64_t rows, int64_t rows_a_part, int64_t columns) {
   using C = trifold::compute_t<T>;
   __shared__ C of_thread[COLUMN_THREADS][COLUMN_BLOCK];
   const int part = blockIdx.y;
@@ -241,9 +242,9 @@ __global__ void layer_norm_weight_gradient_kernel(const T* __restrict__ grad, in
 }
 
 template <class T>
-__global__ void sum_parts_kernel(const trifold::compute_t<T>* __restrict__ parts, int64_t parts_stride0,
-                                 int64_t parts_stride1, T* __restrict__ first, T* __restrict__ second, int64_t count,
-                                 int64_t columns) {
+__global__ void __launch_bounds__(128)
+    sum_parts_kernel(const trifold::compute_t<T>* __restrict__ parts, int64_t parts_stride0, int64_t parts_stride1,
+                     T* __restrict__ first, T* __restrict__ second, int64_t count, int64_t columns) {
   using C = trifold::compute_t<T>;
   __shared__ C of_thread[COLUMN_THREADS][COLUMN_BLOCK];
   const int64_t column = static_cast<int64_t>(blockIdx.x) * COLUMN_BLOCK + threadIdx.x;

@@ -29,10 +29,11 @@ __device__ __forceinline__ void load_tile(trifold::compute_t<T>* tile, int64_t t
 }
 
 template <class T>
-__global__ void matmul_tiled_kernel(const T* __restrict__ a, int64_t a_stride0, int64_t a_stride1, bool a_along_k,
-                                    const T* __restrict__ b_transposed, int64_t b_transposed_stride0,
-                                    int64_t b_transposed_stride1, bool b_along_k, T* __restrict__ out,
-                                    int64_t out_stride, int64_t rows, int64_t columns, int64_t inner) {
+__global__ void __launch_bounds__(64)
+    matmul_tiled_kernel(const T* __restrict__ a, int64_t a_stride0, int64_t a_stride1, bool a_along_k,
+                        const T* __restrict__ b_transposed, int64_t b_transposed_stride0, int64_t b_transposed_stride1,
+                        bool b_along_k, T* __restrict__ out, int64_t out_stride, int64_t rows, int64_t columns,
+                        int64_t inner) {
   using C = trifold::compute_t<T>;
   __shared__ C a_tile[STEP][PITCH];
   __shared__ C b_tile[STEP][PITCH];

@@ -91,10 +91,10 @@ __device__ __forceinline__ double philox_normal(int64_t seed, int64_t offset, in
 }
 
 template <class T>
-__global__ void normal_sample_kernel(const T* __restrict__ mean, const T* __restrict__ std, T* __restrict__ samples,
-                                     int64_t samples_stride, int64_t rows, int64_t columns, bool shared_noise,
-                                     int64_t seed, int64_t offset, const int64_t* __restrict__ state,
-                                     int64_t state_length) {
+__global__ void __launch_bounds__(256)
+    normal_sample_kernel(const T* __restrict__ mean, const T* __restrict__ std, T* __restrict__ samples,
+                         int64_t samples_stride, int64_t rows, int64_t columns, bool shared_noise, int64_t seed,
+                         int64_t offset, const int64_t* __restrict__ state, int64_t state_length) {
   using C = trifold::compute_t<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < rows * columns) {
@@ -183,10 +183,11 @@ __device__ __forceinline__ C block_sum(C value, C* of_warp) {
 }
 
 template <class T>
-__global__ void normal_sample_backward_kernel(const T* __restrict__ grad, int64_t grad_stride0, int64_t grad_stride1,
-                                              T* __restrict__ grad_mean, T* __restrict__ grad_std, int64_t rows,
-                                              int64_t columns, bool shared_noise, int64_t seed, int64_t offset,
-                                              const int64_t* __restrict__ state, int64_t state_length) {
+__global__ void __launch_bounds__(256)
+    normal_sample_backward_kernel(const T* __restrict__ grad, int64_t grad_stride0, int64_t grad_stride1,
+                                  T* __restrict__ grad_mean, T* __restrict__ grad_std, int64_t rows, int64_t columns,
+                                  bool shared_noise, int64_t seed, int64_t offset, const int64_t* __restrict__ state,
+                                  int64_t state_length) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   const int64_t key = state_length > 0 ? state[0] : seed;

@@ -54,8 +54,9 @@ __device__ __forceinline__ int64_t quantized(C x, float scale) {
 }
 
 template <class T>
-__global__ void quantize_int8_kernel(const T* __restrict__ x, int64_t x_stride, int8_t* __restrict__ q,
-                                     int64_t q_stride, float* __restrict__ scales, int64_t rows, int64_t columns) {
+__global__ void __launch_bounds__(256)
+    quantize_int8_kernel(const T* __restrict__ x, int64_t x_stride, int8_t* __restrict__ q, int64_t q_stride,
+                         float* __restrict__ scales, int64_t rows, int64_t columns) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -71,9 +72,9 @@ __global__ void quantize_int8_kernel(const T* __restrict__ x, int64_t x_stride, 
 }
 
 template <class T>
-__global__ void quantize_int8_max_kernel(const T* __restrict__ x, int64_t x_stride,
-                                         trifold::compute_t<T>* __restrict__ largest_of_part, int64_t columns,
-                                         int64_t parts, int64_t stretch) {
+__global__ void __launch_bounds__(256) quantize_int8_max_kernel(const T* __restrict__ x, int64_t x_stride,
+                                                                trifold::compute_t<T>* __restrict__ largest_of_part,
+                                                                int64_t columns, int64_t parts, int64_t stretch) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   const int row = static_cast<int>(trifold::floor_div(blockIdx.x, parts));
@@ -87,10 +88,11 @@ __global__ void quantize_int8_max_kernel(const T* __restrict__ x, int64_t x_stri
 }
 
 template <class T>
-__global__ void quantize_int8_parts_kernel(const T* __restrict__ x, int64_t x_stride,
-                                           const trifold::compute_t<T>* __restrict__ largest_of_part,
-                                           int8_t* __restrict__ q, int64_t q_stride, float* __restrict__ scales,
-                                           int64_t columns, int64_t parts, int64_t stretch) {
+__global__ void __launch_bounds__(256)
+    quantize_int8_parts_kernel(const T* __restrict__ x, int64_t x_stride,
+                               const trifold::compute_t<T>* __restrict__ largest_of_part, int8_t* __restrict__ q,
+                               int64_t q_stride, float* __restrict__ scales, int64_t columns, int64_t parts,
+                               int64_t stretch) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   const int row = static_cast<int>(trifold::floor_div(blockIdx.x, parts));

@@ -71,9 +71,10 @@ __device__ __forceinline__ C block_sum(C value, C* of_warp) {
 
 // One block per row, in two passes over it: the sum of squares, then the result.
 template <class T>
-__global__ void rms_norm_kernel(const T* __restrict__ x, int64_t x_stride, const T* __restrict__ weight,
-                                int64_t weight_length, T* __restrict__ y, int64_t y_stride,
-                                trifold::compute_t<T>* __restrict__ rstd, int64_t rows, int64_t columns, double eps) {
+__global__ void __launch_bounds__(256)
+    rms_norm_kernel(const T* __restrict__ x, int64_t x_stride, const T* __restrict__ weight, int64_t weight_length,
+                    T* __restrict__ y, int64_t y_stride, trifold::compute_t<T>* __restrict__ rstd, int64_t rows,
+                    int64_t columns, double eps) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -96,10 +97,10 @@ __global__ void rms_norm_kernel(const T* __restrict__ x, int64_t x_stride, const
 
 // rms_norm_kernel with a row in a team's registers: it is read once.
 template <class T>
-__global__ void rms_norm_rows_kernel(const T* __restrict__ x, int64_t x_stride, const T* __restrict__ weight,
-                                     int64_t weight_length, T* __restrict__ y, int64_t y_stride,
-                                     trifold::compute_t<T>* __restrict__ rstd, int64_t rows, int64_t columns,
-                                     double eps, int64_t team) {
+__global__ void __launch_bounds__(256)
+    rms_norm_rows_kernel(const T* __restrict__ x, int64_t x_stride, const T* __restrict__ weight, int64_t weight_length,
+                         T* __restrict__ y, int64_t y_stride, trifold::compute_t<T>* __restrict__ rstd, int64_t rows,
+                         int64_t columns, double eps, int64_t team) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   C part[ELEMENTS_PER_THREAD];
@@ -124,10 +125,11 @@ __global__ void rms_norm_rows_kernel(const T* __restrict__ x, int64_t x_stride, 
 
 // One block per row, in two passes over it: the sum of g * x_hat, then the result.
 template <class T>
-__global__ void rms_norm_backward_kernel(const T* __restrict__ grad, int64_t grad_stride, const T* __restrict__ x,
-                                         int64_t x_stride, const T* __restrict__ weight, int64_t weight_length,
-                                         const trifold::compute_t<T>* __restrict__ rstd, T* __restrict__ grad_x,
-                                         int64_t grad_x_stride, int64_t rows, int64_t columns) {
+__global__ void __launch_bounds__(256)
+    rms_norm_backward_kernel(const T* __restrict__ grad, int64_t grad_stride, const T* __restrict__ x, int64_t x_stride,
+                             const T* __restrict__ weight, int64_t weight_length,
+                             const trifold::compute_t<T>* __restrict__ rstd, T* __restrict__ grad_x,
+                             int64_t grad_x_stride, int64_t rows, int64_t columns) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -167,12 +169,11 @@ __device__ __forceinline__ C column_sum(C value, C* of_thread, int64_t of_thread
 
 // The first step of the gradient of weight: the sums over part of the rows.
 template <class T>
-__global__ void rms_norm_weight_gradient_kernel(const T* __restrict__ grad, int64_t grad_stride,
-                                                const T* __restrict__ x, int64_t x_stride,
-                                                const trifold::compute_t<T>* __restrict__ rstd,
-                                                trifold::compute_t<T>* __restrict__ parts, int64_t parts_stride0,
-                                                int64_t parts_stride1, int64_t rows, int64_t rows_a_part,
-                                                int64_t columns) {
+__global__ void __launch_bounds__(128)
+    rms_norm_weight_gradient_kernel(const T* __restrict__ grad, int64_t grad_stride, const T* __restrict__ x,
+                                    int64_t x_stride, const trifold::compute_t<T>* __restrict__ rstd,
+                                    trifold::compute_t<T>* __restrict__ parts, int64_t parts_stride0,
+                                    int64_t parts_stride1, int64_t rows, int64_t rows_a_part, int64_t columns) {
   using C = trifold::compute_t<T>;
   __shared__ C of_thread[COLUMN_THREADS][COLUMN_BLOCK];
   const int part = blockIdx.y;
@@ -194,9 +195,9 @@ __global__ void rms_norm_weight_gradient_kernel(const T* __restrict__ grad, int6
 }
 
 template <class T>
-__global__ void sum_parts_kernel(const trifold::compute_t<T>* __restrict__ parts, int64_t parts_stride0,
-                                 int64_t parts_stride1, T* __restrict__ first, T* __restrict__ second, int64_t count,
-                                 int64_t columns) {
+__global__ void __launch_bounds__(128)
+    sum_parts_kernel(const trifold::compute_t<T>* __restrict__ parts, int64_t parts_stride0, int64_t parts_stride1,
+                     T* __restrict__ first, T* __restrict__ second, int64_t count, int64_t columns) {
   using C = trifold::compute_t<T>;
   __shared__ C of_thread[COLUMN_THREADS][COLUMN_BLOCK];
   const int64_t column = static_cast<int64_t>(blockIdx.x) * COLUMN_BLOCK + threadIdx.x;

@@ -7,7 +7,7 @@ inline constexpr int ROWS_A_THREAD = 4;
 inline constexpr int NUMBERS_A_THREAD = 4;
 
 template <class C>
-__global__ void scatter_add_zero_kernel(C* __restrict__ sums, int64_t n) {
+__global__ void __launch_bounds__(256) scatter_add_zero_kernel(C* __restrict__ sums, int64_t n) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) sums[i] = 0;
 }
@@ -34,7 +34,7 @@ __global__ void scatter_add_kernel(const T* __restrict__ source, int64_t source_
 }
 
 template <class T>
-__global__ void scatter_add_round_kernel(const trifold::compute_t<T>* sums, T* out, int64_t n) {
+__global__ void __launch_bounds__(256) scatter_add_round_kernel(const trifold::compute_t<T>* sums, T* out, int64_t n) {
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * NUMBERS_A_THREAD;
   for (int64_t i = first; i < min(first + NUMBERS_A_THREAD, n); ++i) out[i] = T(sums[i]);
 }

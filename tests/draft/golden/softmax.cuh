@@ -103,8 +103,8 @@ __device__ __forceinline__ C block_sum(C value, C* of_warp) {
 
 // One block per row, in three passes over it: the maximum, the sum, the quotients.
 template <class T>
-__global__ void softmax_kernel(const T* __restrict__ x, int64_t x_stride, T* __restrict__ y, int64_t y_stride,
-                               int64_t rows, int64_t columns) {
+__global__ void __launch_bounds__(256) softmax_kernel(const T* __restrict__ x, int64_t x_stride, T* __restrict__ y,
+                                                      int64_t y_stride, int64_t rows, int64_t columns) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -127,8 +127,9 @@ __global__ void softmax_kernel(const T* __restrict__ x, int64_t x_stride, T* __r
 
 // softmax_kernel with a row in a team's registers: it is read once, and each exp is computed once.
 template <class T>
-__global__ void softmax_rows_kernel(const T* __restrict__ x, int64_t x_stride, T* __restrict__ y, int64_t y_stride,
-                                    int64_t rows, int64_t columns, int64_t team) {
+__global__ void __launch_bounds__(256)
+    softmax_rows_kernel(const T* __restrict__ x, int64_t x_stride, T* __restrict__ y, int64_t y_stride, int64_t rows,
+                        int64_t columns, int64_t team) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   C part[ELEMENTS_PER_THREAD];
@@ -155,9 +156,10 @@ __global__ void softmax_rows_kernel(const T* __restrict__ x, int64_t x_stride, T
 
 // One block per row, in two passes: the sum of grad_y * y, and the products.
 template <class T>
-__global__ void softmax_backward_kernel(const T* __restrict__ grad_y, int64_t grad_y_stride, const T* __restrict__ y,
-                                        int64_t y_stride, T* __restrict__ grad_x, int64_t grad_x_stride, int64_t rows,
-                                        int64_t columns) {
+__global__ void __launch_bounds__(256)
+    softmax_backward_kernel(const T* __restrict__ grad_y, int64_t grad_y_stride, const T* __restrict__ y,
+                            int64_t y_stride, T* __restrict__ grad_x, int64_t grad_x_stride, int64_t rows,
+                            int64_t columns) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -177,9 +179,10 @@ __global__ void softmax_backward_kernel(const T* __restrict__ grad_y, int64_t gr
 
 // softmax_backward_kernel with a row in a team's registers.
 template <class T>
-__global__ void softmax_backward_rows_kernel(const T* __restrict__ grad_y, int64_t grad_y_stride,
-                                             const T* __restrict__ y, int64_t y_stride, T* __restrict__ grad_x,
-                                             int64_t grad_x_stride, int64_t rows, int64_t columns, int64_t team) {
+__global__ void __launch_bounds__(256)
+    softmax_backward_rows_kernel(const T* __restrict__ grad_y, int64_t grad_y_stride, const T* __restrict__ y,
+                                 int64_t y_stride, T* __restrict__ grad_x, int64_t grad_x_stride, int64_t rows,
+                                 int64_t columns, int64_t team) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   C grad[ELEMENTS_PER_THREAD];

@@ -6,7 +6,8 @@
 inline constexpr float ONE = 1.0f;
 
 template <class T>
-__global__ void swiglu_kernel(const T* __restrict__ gate, const T* __restrict__ up, T* __restrict__ out, int64_t n) {
+__global__ void __launch_bounds__(256)
+    swiglu_kernel(const T* __restrict__ gate, const T* __restrict__ up, T* __restrict__ out, int64_t n) {
   using C = trifold::compute_t<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) {
@@ -16,8 +17,9 @@ __global__ void swiglu_kernel(const T* __restrict__ gate, const T* __restrict__ 
 }
 
 template <class T>
-__global__ void swiglu_backward_kernel(const T* __restrict__ grad, const T* __restrict__ gate, const T* __restrict__ up,
-                                       T* __restrict__ grad_gate, T* __restrict__ grad_up, int64_t n) {
+__global__ void __launch_bounds__(256)
+    swiglu_backward_kernel(const T* __restrict__ grad, const T* __restrict__ gate, const T* __restrict__ up,
+                           T* __restrict__ grad_gate, T* __restrict__ grad_up, int64_t n) {
   using C = trifold::compute_t<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) {

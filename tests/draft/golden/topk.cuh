@@ -118,10 +118,11 @@ __device__ __forceinline__ int64_t sort_kept(C* values, int64_t* columns, int64_
 }
 
 template <class T>
-__global__ void topk_kernel(const T* __restrict__ x, int64_t x_stride, const int64_t* __restrict__ columns_of,
-                            int64_t columns_of_stride, int64_t columns_of_size, T* __restrict__ values,
-                            int64_t* __restrict__ indices, int64_t rows, int64_t columns, int64_t share, int64_t k,
-                            int64_t capacity) {
+__global__ void __launch_bounds__(256)
+    topk_kernel(const T* __restrict__ x, int64_t x_stride, const int64_t* __restrict__ columns_of,
+                int64_t columns_of_stride, int64_t columns_of_size, T* __restrict__ values,
+                int64_t* __restrict__ indices, int64_t rows, int64_t columns, int64_t share, int64_t k,
+                int64_t capacity) {
   using C = trifold::compute_t<T>;
   __shared__ C kept_values[CAPACITY];
   __shared__ int64_t kept_columns[CAPACITY];
@@ -199,10 +200,10 @@ __global__ void topk_kernel(const T* __restrict__ x, int64_t x_stride, const int
 }
 
 template <class T>
-__global__ void topk_backward_kernel(const T* __restrict__ grad_values, int64_t grad_values_stride,
-                                     const int64_t* __restrict__ indices, int64_t indices_stride,
-                                     T* __restrict__ grad_x, int64_t grad_x_stride, int64_t rows, int64_t columns,
-                                     int64_t share, int64_t k, int64_t team) {
+__global__ void __launch_bounds__(256)
+    topk_backward_kernel(const T* __restrict__ grad_values, int64_t grad_values_stride,
+                         const int64_t* __restrict__ indices, int64_t indices_stride, T* __restrict__ grad_x,
+                         int64_t grad_x_stride, int64_t rows, int64_t columns, int64_t share, int64_t k, int64_t team) {
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / team;
   const int lane = static_cast<int>(threadIdx.x % team);
   const int64_t begin = blockIdx.y * share;

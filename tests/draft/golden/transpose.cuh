@@ -9,9 +9,10 @@ inline constexpr int TILE_HEIGHT = 8;
 inline constexpr int MOST_PACK = 4;
 inline constexpr int TILE_PITCH = 33;
 
-__global__ void transpose_words_kernel(const int* __restrict__ x, int64_t x_stride0, int64_t x_stride1,
-                                       int* __restrict__ y, int64_t y_stride0, int64_t y_stride1, int64_t rows,
-                                       int64_t columns, int64_t tiles, int64_t pack) {
+__global__ void __launch_bounds__(256)
+    transpose_words_kernel(const int* __restrict__ x, int64_t x_stride0, int64_t x_stride1, int* __restrict__ y,
+                           int64_t y_stride0, int64_t y_stride1, int64_t rows, int64_t columns, int64_t tiles,
+                           int64_t pack) {
   const int bits = static_cast<int>(32 / pack);
   const int mask = (1 << bits) - 1;
   __shared__ int64_t staged[MOST_PACK][TILE_EDGE][TILE_PITCH];
@@ -56,8 +57,9 @@ __global__ void transpose_words_kernel(const int* __restrict__ x, int64_t x_stri
 }
 
 template <class T>
-__global__ void transpose_kernel(const T* __restrict__ x, int64_t x_stride0, int64_t x_stride1, T* __restrict__ y,
-                                 int64_t y_stride0, int64_t y_stride1, int64_t rows, int64_t columns, int64_t tiles) {
+__global__ void __launch_bounds__(256)
+    transpose_kernel(const T* __restrict__ x, int64_t x_stride0, int64_t x_stride1, T* __restrict__ y,
+                     int64_t y_stride0, int64_t y_stride1, int64_t rows, int64_t columns, int64_t tiles) {
   __shared__ int64_t staged[TILE_EDGE][TILE_PITCH];
   const int lane = threadIdx.x;
   const int64_t across = (columns + TILE_EDGE - 1) / TILE_EDGE;

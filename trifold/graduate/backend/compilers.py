@@ -135,7 +135,7 @@ class _Workshop:
         headers = (f"-I{self.root / self.plan.include}", *(f"-isystem={path}" for path in _torch_headers()))
         code = (*_gencode(self.plan.architectures, self.plan.ptx), *headers)
         source = self.root / self.plan.sources / f"{op}.cu"
-        command = (nvcc.path, *flags, *code, "-c", source, "-o", self.folder / f"{op}.cuda.o")
+        command: tuple[str | Path, ...] = (nvcc.path, *flags, *code, "-c", source, "-o", self.folder / f"{op}.cuda.o")
         try:
             self._run(*command)
         except BuildError as error:
