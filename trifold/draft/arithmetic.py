@@ -60,6 +60,8 @@ class Arithmetic:
             literal = self._literal(value, to)
             if literal is not None:
                 return literal
+        if isinstance(value, cpp.Ternary) and (narrowed := self._narrowed_choice(value, to)) is not None:
+            return narrowed
         interval = value.interval
         if _integers(to) and not all(fits(interval, each) for each in to):
             interval = limits(to[0]) if len(set(to)) == 1 else None
@@ -71,6 +73,20 @@ class Arithmetic:
         if isinstance(to[0], types.Complex) and not isinstance((value.type or to)[0], types.Complex):
             value = self.convert(value, tuple(each.underlying_float for each in to))
         return cpp.Cast(self.name(to), value, type=to, interval=interval)
+
+    def _narrowed_choice(self, value: cpp.Ternary, to: Type) -> cpp.Expr | None:
+        """A choice between numbers of the type ``to``, and constants for whose sake they were widened: it is made in
+        that type, with the same result."""
+        if not (_floats(to) and _floats(value.type or ())):
+            return None
+        parts = (value.chosen, value.otherwise)
+        widened = [isinstance(each, cpp.Cast) and each.operand.type == to and _wider(each.type, to) for each in parts]
+        of_type = [wide or each.type == to for each, wide in zip(parts, widened, strict=True)]
+        constant = [isinstance(each, cpp.Literal) or is_no_number(each) for each in parts]
+        if not (of_type[0] and constant[1]) and not (of_type[1] and constant[0]):
+            return None
+        own = (each.operand if wide else each for each, wide in zip(parts, widened, strict=True))  # type: ignore[attr-defined]
+        return cpp.Ternary(value.test, *(self.convert(each, to) for each in own), type=to, interval=value.interval)
 
     def _literal(self, value: cpp.Literal, to: Type) -> cpp.Expr | None:
         number = value.value
@@ -294,7 +310,7 @@ class Arithmetic:
                 to = types.int32 if fits(operand.interval, types.int32) and fits(interval, types.int32) else result[0]
                 operand = self.convert(operand, self.each(to, result))
             return cpp.Prefix("-", operand, type=self.each(_promotion(operand), result), interval=interval)
-        if isinstance(operand, cpp.Name) and operand.text in ("INFINITY", "NAN"):
+        if is_no_number(operand):
             return cpp.Prefix("-", operand, type=operand.type)
         return cpp.Prefix("-", self.convert(operand, result), type=result)
 
@@ -388,6 +404,17 @@ def _booleans(kind: Type) -> bool:
 
 def _is_half(kind: Type | None) -> bool:
     return kind is not None and types.float16 in kind
+
+
+def _wider(kind: Type | None, than: Type) -> bool:
+    pairs = zip(kind or (), than, strict=True)
+    return all(isinstance(a, types.Float) and a.bitwidth >= b.bitwidth for a, b in pairs)
+
+
+def is_no_number(value: cpp.Expr) -> bool:
+    if isinstance(value, cpp.Prefix):
+        return is_no_number(value.operand)
+    return isinstance(value, cpp.Name) and value.text in ("INFINITY", "NAN")
 
 
 def _floats(kind: Type) -> bool:

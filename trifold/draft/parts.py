@@ -6,7 +6,7 @@ from numba import types
 
 from trifold.draft import cpp
 from trifold.draft import tree as t
-from trifold.draft.arithmetic import Arithmetic
+from trifold.draft.arithmetic import Arithmetic, is_no_number
 from trifold.draft.arrays import Array, Extent
 from trifold.draft.compound import assignment
 from trifold.draft.expressions import is_pure
@@ -138,11 +138,15 @@ class Parts(Tuples):
         those of a nan."""
         if isinstance(value, cpp.Cast) and value.stored == stored:
             return value.operand
+        if isinstance(value, cpp.Ternary) and value.type != kind and not _is_loaded(value.chosen, value.otherwise):
+            value = self.numbers.convert(value, kind)  # without what widened an element
         if isinstance(value, cpp.Ternary) and _is_loaded(value.chosen, value.otherwise):
             parts = (self._as_stored(each, stored, kind) for each in (value.chosen, value.otherwise))
             return cpp.Ternary(value.test, *parts)
         if isinstance(value, cpp.Literal) and float(value.value).is_integer() and abs(value.value) <= _EXACT_IN_HALF:
             return cpp.Cast(stored, cpp.Literal(f"{float(value.value)!r}f", value.value))
+        if isinstance(value, cpp.Cast) and is_no_number(value.operand):
+            return cpp.Cast(stored, value.operand)
         return cpp.Cast(stored, value if value.type == kind else self.numbers.convert(value, kind))
 
 

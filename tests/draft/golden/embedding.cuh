@@ -18,7 +18,6 @@ template <class T>
 __global__ void embedding_kernel(const int64_t* __restrict__ indices, const T* __restrict__ weight,
                                  int64_t weight_stride0, int64_t weight_stride1, T* __restrict__ out,
                                  int64_t out_stride, int64_t positions, int64_t vocabulary, int64_t columns) {
-  using C = trifold::compute_t<T>;
   const int64_t position = row_of_thread();
   if (position >= positions) return;
   const int64_t index = indices[position];
@@ -29,8 +28,7 @@ __global__ void embedding_kernel(const int64_t* __restrict__ indices, const T* _
     for (int k = 0; k < LOADS; ++k) {
       const int64_t column = first + k * width;
       if (column < columns)
-        out[position * out_stride + column] =
-            T(C(known ? static_cast<double>(C(weight[index * weight_stride0 + column * weight_stride1])) : NAN));
+        out[position * out_stride + column] = known ? weight[index * weight_stride0 + column * weight_stride1] : T(NAN);
     }
   }
 }
