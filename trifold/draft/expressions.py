@@ -19,6 +19,7 @@ from trifold.draft.calls import Calls
 from trifold.draft.cpp import fits
 from trifold.draft.libdevice import WITH_OUTPUTS
 from trifold.draft.operations import OPERATIONS, WRITE_ELEMENTS
+from trifold.draft.passing import parts_of
 from trifold.draft.ranges import overflows
 from trifold.draft.records import is_record
 from trifold.draft.refusal import DraftError, Place
@@ -358,9 +359,13 @@ class Expressions(Calls):
         chosen = _chosen(expression)
         if chosen is not None:
             return self.value(chosen)
+        if is_tuple(expression.type) and isinstance(_whole(expression), t.TupleOf):  # a row of a constant
+            return self._tuple_of(expression, self.elements(expression))
         table = _table_of(expression)
         if table is not None:
             return self._item(table)
+        if isinstance(base, t.Item) and is_tuple(base.type):
+            return cpp.Index(self.value(base), (self.value(expression.indices[0]),), type=expression.type)
         element, array = self.element(base, expression.indices, "read")
         kind = expression.type
         assert kind is not None
@@ -385,6 +390,10 @@ class Expressions(Calls):
             case t.Read(version=version):
                 whole = self.arrays[version].pointer if version in self.arrays else self._read(version, None)
                 return self.indexed(whole, expression.type or ())
+            case t.Item() if isinstance(_whole(expression), t.TupleOf):
+                return [self.value(each) for each in parts_of(expression, len((expression.type or ())[0]))]
+            case t.Item():
+                return self.indexed(self.value(expression), expression.type or ())
         if isinstance(expression, t.Call) and expression.function in WITH_OUTPUTS:
             self.not_unpacked(expression)
         raise DraftError(expression.place, "this tuple is not unpacked", "assign its elements one by one")
@@ -476,6 +485,14 @@ def _chosen(expression: t.Expr) -> t.Expr | None:
         return None
     found: t.Expr = whole.elements[index.value]
     return found
+
+
+def _whole(expression: t.Item) -> t.Expr:
+    """What the expression is an element of, or an element of an element, and so on."""
+    base: t.Expr = expression
+    while isinstance(base, t.Item):
+        base = base.base
+    return base
 
 
 def _table_of(expression: t.Item) -> t.Item | None:

@@ -320,7 +320,7 @@ _INT32 = types.int32
 _MATCH_ANY = "__match_any_sync"
 _NUMBER_CLASSES = [
     np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, np.float32,
-    np.float64, np.complex64, np.complex128,
+    np.float64, np.complex64, np.complex128, np.bool_,
 ]  # fmt: skip
 _NUMBER_TYPES = [
     types.int8, types.int16, types.int32, types.int64, types.uint8, types.uint16, types.uint32, types.uint64,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from numba import types
 
 from trifold.draft import tree as t
+from trifold.draft.records import is_record
 
 
 @dataclass
@@ -39,6 +40,8 @@ def origins(*expressions: t.Expr) -> Origins:
                 waiting.append(base)
             case t.Attribute(name="T", base=base):
                 found.transposed = True
+                waiting.append(base)
+            case t.Attribute(base=base) if is_record(base.type):
                 waiting.append(base)
             case t.Choice(chosen=chosen, otherwise=otherwise):
                 waiting += [chosen, otherwise]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from numba import types
@@ -39,18 +40,30 @@ def _problem(record: types.Record) -> tuple[str, str] | None:
     """The reason why no struct has the layout of a record, and the remedy; None: one has."""
     end, widest = 0, 1
     for name, own in record.fields.items():
-        if not isinstance(own.type, types.Integer | types.Float | types.Boolean) or own.type == types.float16:
-            return f"a field of {own.type} is not translated", "use fields of numbers"
+        number, shape = _number_and_shape(own.type)
+        if not isinstance(number, types.Integer | types.Float | types.Boolean) or number == types.float16:
+            return f"a field of {own.type} is not translated", "use fields of numbers, or of arrays of numbers"
         if not name.isidentifier() or not name.isascii() or name in _TAKEN:
             return f"a field cannot be called {name} here", "give it another name"
-        width = max(own.type.bitwidth // 8, 1) if not isinstance(own.type, types.Boolean) else 1
+        width = max(number.bitwidth // 8, 1) if not isinstance(number, types.Boolean) else 1
         end, widest = end + -end % width, max(widest, width)
         if own.offset != end:
             return "a record without the alignment of C++ is not translated", "make its dtype with align=True"
-        end += width
+        end += width * math.prod(shape)
     if record.size != end + -end % widest:
         return "a record without the alignment of C++ is not translated", "make its dtype with align=True"
     return None
+
+
+def _number_and_shape(field: types.Type) -> tuple[types.Type, tuple[int, ...]]:
+    """The type of a field's numbers, and the lengths of its array; none if it is a number."""
+    return (field.dtype, field.shape) if isinstance(field, types.NestedArray) else (field, ())
+
+
+def _member(field: types.Type, name: str) -> tuple[str, str]:
+    """The type and the declarator of a field in C++."""
+    number, shape = _number_and_shape(field)
+    return cpp.NAMES[number], name + "".join(f"[{length}]" for length in shape)
 
 
 class Records:
@@ -72,7 +85,7 @@ class Records:
         for record, name in self._names.items():
             if name not in text:
                 continue
-            members = [(cpp.NAMES[own.type], field) for field, own in record.fields.items()]
+            members = [_member(own.type, field) for field, own in record.fields.items()]
             found.append(cpp.Struct(name, "", members))
             last, own = list(record.fields.items())[-1]
             found.append(cpp.Assertion(f"sizeof({name}) == {record.size} && offsetof({name}, {last}) == {own.offset}"))

@@ -14,6 +14,7 @@ from trifold.draft.arithmetic import Arithmetic
 from trifold.draft.arrays import Array, Describe, Extent
 from trifold.draft.operations import array_arguments, dtype_named, shape_of
 from trifold.draft.ranges import MOST_ELEMENTS
+from trifold.draft.records import is_record
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Interval, Type
 
@@ -42,6 +43,11 @@ class Views:
     def table_name(self, table: t.Table) -> str:
         raise NotImplementedError
 
+    def member(
+        self, record: t.Expr, name: str, kind: Type | None, interval: Interval | None, access: str = "read"
+    ) -> cpp.Expr:
+        raise NotImplementedError
+
     def array(self, expression: t.Expr) -> Array:
         if isinstance(expression, t.Read) and expression.version in self.arrays:
             return self.arrays[expression.version]
@@ -56,9 +62,20 @@ class Views:
             return self.chosen_array(expression)
         if isinstance(expression, t.Attribute) and expression.name == "T":
             return self.transposed(self.array(expression.base))
+        if isinstance(expression, t.Attribute) and is_record(expression.base.type):
+            return self.array_of_record(expression)
         raise DraftError(expression.place, "this array is not translated here", "use the array by its own name")
 
     # --------------------------------------------------------------------------------------------- whole arrays
+
+    def array_of_record(self, field: t.Attribute) -> Array:
+        """An array that is a field of an element of an array."""
+        if self.module.simulated:
+            raise DraftError(field.place, "arrays in records are not translated", "the interpreter runs it")
+        (kind, *others) = field.type or ()
+        assert isinstance(kind, types.NestedArray)
+        assert all(each == kind for each in others)
+        return self.fixed_array(self.member(field.base, field.name, field.type, None), kind.shape, "global")
 
     def fixed_array(self, pointer: cpp.Expr, lengths: tuple[int, ...], space: str) -> Array:
         """An array of constant lengths, declared in C++."""
