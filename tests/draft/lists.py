@@ -87,3 +87,36 @@ def lists_indexed(xs: list[Tensor], out: list[Tensor], factor: float) -> None:
         if not y.is_contiguous():
             raise RuntimeError("lists_indexed: out must be contiguous")
         launch_elementwise(scaled_kernel, x.numel(), x.contiguous().view(-1), output(y.view(-1)), factor, x.numel())
+
+
+@cuda.jit
+def copy_rows_kernel(x, out, at):
+    i = cuda.grid(1)
+    if i < x.shape[0] * x.shape[1]:
+        row, column = divmod(i, x.shape[1])
+        out[at + row, column] = x[row, column]
+
+
+def lists_cat(xs: list[Tensor]) -> Tensor:
+    """The matrices one below the other, checked by conditions on all of them."""
+    if len(xs) == 0 or any(x.dim() != 2 for x in xs):
+        raise RuntimeError("lists_cat: xs must be matrices, at least one")
+    if not all(x.dtype == xs[0].dtype and x.shape[1] == xs[0].shape[1] for x in xs):
+        raise RuntimeError("lists_cat: xs must have one dtype, and one number of columns")
+    check_floating("lists_cat", x=xs[0])
+    heights = [x.shape[0] for x in xs]
+    out = xs[0].new_empty(sum(heights), xs[0].shape[1])
+    at = 0
+    for x, height in zip(xs, heights, strict=True):
+        launch_elementwise(copy_rows_kernel, x.numel(), x, output(out), at)
+        at += height
+    return out
+
+
+def lists_bounds(xs: list[Tensor]) -> Tensor:
+    """Sizes of those that are not empty."""
+    if any(x.dim() != 2 or x.dtype != torch.float32 for x in xs if x.numel() > 0):
+        raise RuntimeError("lists_bounds: xs must be float32 matrices, or empty")
+    if len(xs) == 0:
+        raise RuntimeError("lists_bounds: xs must not be empty")
+    return xs[0].new_zeros(max(x.shape[0] for x in xs if x.numel() > 0), sum(x.numel() for x in xs))

@@ -76,3 +76,21 @@ def test_a_loop_over_indices_writes_what_it_takes_from_a_list(op: Any, drawn: to
         torch.testing.assert_close(y, 3 * x)
     with pytest.raises(RuntimeError, match="lists_indexed: 2 xs, and 1 out"):
         op.lists_indexed(xs, out[:1], 3.0)
+
+
+def test_conditions_on_all_tensors_and_their_sizes(op: Any, drawn: torch.Generator) -> None:
+    for dtype in (torch.float64, torch.float16):
+        xs = [torch.randn(rows, 7, generator=drawn, dtype=torch.float64).to(dtype) for rows in (5, 0, 12)]
+        assert torch.equal(op.lists_cat(xs), torch.cat(xs))
+    with pytest.raises(RuntimeError, match="lists_cat: xs must be matrices, at least one"):
+        op.lists_cat([xs[0], xs[0].view(-1)])
+    for other in (xs[0].float(), xs[0][:, :6]):
+        with pytest.raises(RuntimeError, match="lists_cat: xs must have one dtype, and one number of columns"):
+            op.lists_cat([xs[0], other])
+
+
+def test_conditions_on_some_tensors_and_their_sizes(op: Any) -> None:
+    xs = [torch.ones(4, 3), torch.ones(0), torch.ones(2, 5)]
+    assert op.lists_bounds(xs).shape == (4, 22)
+    with pytest.raises(RuntimeError, match="lists_bounds: xs must be float32 matrices, or empty"):
+        op.lists_bounds([*xs, torch.ones(2, 2).double()])

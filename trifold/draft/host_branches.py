@@ -17,6 +17,7 @@ from trifold.draft.host_expressions import as_it_is, is_dtype
 from trifold.draft.host_facts import Knowledge
 from trifold.draft.host_jumps import returns
 from trifold.draft.host_ranges import ranges_told
+from trifold.draft.list_checks import as_loops
 from trifold.draft.refusal import DraftError
 from trifold.draft.walk import walk
 
@@ -58,7 +59,14 @@ class HostBranches(HostCalls):
             raise DraftError(self.place(node), value.problem, value.remedy)
         return value
 
+    def lists_in(self, node: ast.expr) -> list[v.Tensors]:
+        raise NotImplementedError
+
     def condition(self, node: ast.If, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
+        if loops := as_loops(node, lambda each: bool(self.lists_in(each))):
+            for loop in loops:
+                self.statement(loop, into, ())
+            return None
         test = self.truth(self.evaluate(node.test))
         if isinstance(test, bool):
             return self._reached(node.body if test else node.orelse, into, rest)

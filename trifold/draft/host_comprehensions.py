@@ -27,11 +27,19 @@ class HostComprehensions(HostTexts):
     def size(self, tensor: v.Tensor, dimension: int) -> v.Number:
         raise NotImplementedError
 
+    def lists_in(self, node: ast.expr) -> list[v.Tensors]:
+        raise NotImplementedError
+
+    def sizes_of_tensors(self, lists: list[v.Tensors], one: ast.comprehension, element: ast.expr) -> v.Sizes:
+        raise NotImplementedError
+
     def comprehension(self, node: ast.GeneratorExp | ast.ListComp) -> Any:
         change = change_of(node)
         if change is not None:
             return self._changed(change, node)
         (one,) = node.generators
+        if lists := self.lists_in(one.iter):
+            return self.sizes_of_tensors(lists, one, node.elt)
         counted = _counted(one)
         over = self.evaluate(one.iter if counted is None else counted)
         if isinstance(over, v.Sizes) or (isinstance(over, v.Shape) and self.numbers_in(over) is None):

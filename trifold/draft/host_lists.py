@@ -9,7 +9,7 @@ from typing import Any
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
-from trifold.draft.host_cpp import call, text_of
+from trifold.draft.host_cpp import call, infix, text_of
 from trifold.draft.host_numbers import HostNumbers
 from trifold.draft.refusal import DraftError
 
@@ -20,6 +20,9 @@ class HostLists(HostNumbers):
     result_lists: frozenset[str]  # the variables that are returned as lists of tensors
 
     def statement(self, node: ast.stmt, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Any:
+        raise NotImplementedError
+
+    def assign(self, target: ast.expr, value: Any, into: list[cpp.Stmt]) -> None:
         raise NotImplementedError
 
     def in_list_of_results(self, node: ast.stmt, into: list[cpp.Stmt]) -> bool:
@@ -64,8 +67,8 @@ class HostLists(HostNumbers):
                 tensors.added.memory = before.memory | value.memory
 
     def lists_in(self, node: ast.expr) -> list[v.Tensors]:
-        """The lists of ``xs``, ``zip(xs, ys)`` or ``enumerate(xs)``, which may contain one another; empty if this is
-        something else."""
+        """The lists of tensors in ``xs``, ``zip(xs, ys)`` or ``enumerate(xs)``, which may contain one another, and in a
+        ``zip`` lists of numbers; empty if this is something else."""
         match node:
             case ast.Name(id=name):
                 value = self.names.get(name)
@@ -76,7 +79,8 @@ class HostLists(HostNumbers):
                 if called not in (zip, enumerate):
                     return []
                 plain = not node.keywords or (called is zip and [each.arg for each in node.keywords] == ["strict"])
-                if not plain or not all(parts) or (called is enumerate and len(parts) > 1):
+                known = all(part or self._numbers_of(each) for part, each in zip(parts, arguments, strict=True))
+                if not plain or not known or (called is enumerate and len(parts) > 1):
                     raise DraftError(
                         self.place(node),
                         "this loop over lists of tensors is not translated",
@@ -85,6 +89,15 @@ class HostLists(HostNumbers):
                 return [each for part in parts for each in part]
         return []
 
+    def _numbers_of(self, node: ast.expr) -> dict[str, v.Sizes | v.Floats]:
+        """The lists of numbers in what a loop over lists of tensors runs over, by name."""
+        match node:
+            case ast.Name(id=name) if isinstance(value := self.names.get(name), v.Sizes | v.Floats):
+                return {name: value}
+            case ast.Call(args=arguments):
+                return {name: each for part in arguments for name, each in self._numbers_of(part).items()}
+        return {}
+
     def is_strict(self, node: ast.expr) -> bool:
         """Whether the lists must have one length."""
         return any(isinstance(each, ast.keyword) and self.evaluate(each.value) is True for each in ast.walk(node))
@@ -92,11 +105,12 @@ class HostLists(HostNumbers):
     def common_length(self, node: ast.expr, lists: Sequence[v.Tensors], into: list[cpp.Stmt]) -> v.Number:
         """The number of iterations of a loop over the lists: the least of their lengths, which ``strict=True`` requires
         to be one."""
-        first, *others = [self.length(each) for each in lists]
+        every = {**{each.name: each for each in lists}, **self._numbers_of(node)}
+        first, *others = [self.length(each) for each in every.values()]
         strict = self.is_strict(node)
-        for each in lists[1:] if strict else ():
-            one, other = (call(f"{of.expr.text}.size") for of in (lists[0], each))
-            words = f"{self.function.__name__}: {lists[0].name} and {each.name} must have the same length"
+        for name, each in list(every.items())[1:] if strict else ():
+            one, other = (call(f"{text_of(of.expr)}.size") for of in (lists[0], each))
+            words = f"{self.function.__name__}: {lists[0].name} and {name} must have the same length"
             same = cpp.Infix("==", one, other, type=v.BOOL)
             check = cpp.Run(call("trifold::check", same, self.message_part(words)))
             if check not in self.body:
@@ -109,12 +123,41 @@ class HostLists(HostNumbers):
         least = v.Number(cpp.CallTo("std::min<int64_t>", lengths, type=v.INT, interval=v.SIZE), v.INT, v.SIZE)
         return self.named(least, "count", into)  # type: ignore[no-any-return]
 
+    def sizes_of_tensors(self, lists: list[v.Tensors], one: ast.comprehension, element: ast.expr) -> v.Sizes:
+        """A number for each tensor, as a list that a loop fills before the statement."""
+        own = cpp.Name(self.fresh("sizes"))
+        self.into.append(cpp.Declare("std::vector<int64_t>", [own.text]))
+        size = self.common_length(one.iter, lists, self.into)
+        counter = cpp.Name(self.fresh("k"), type=v.INT, interval=v.SIZE)
+        before, into, known = dict(self.names), self.into, self.knowledge()
+        body: list[cpp.Stmt] = []
+        self.into = body
+        names = frozenset(each.name for each in lists)
+        self.assign(one.target, self.value_in_loop(one.iter, one.target, counter, names, body), body)
+        condition = self.logical(True, one.ifs) if one.ifs else True
+        value = v.number(self.evaluate(element))
+        if value.type != v.INT:
+            raise DraftError(
+                self.place(element), "a list of other numbers than integers is not translated", "use sizes"
+            )
+        added: cpp.Stmt = cpp.Run(call(f"{own.text}.push_back", value.expr))
+        body.append(added if condition is True else cpp.If(v.number(condition).expr, [added], []))
+        self.names, self.into = before, into
+        self.know(known)
+        test = infix("<", v.Number(counter, v.INT), size, v.BOOL)
+        step = cpp.Assign(counter, "+=", cpp.Literal("1", 1))
+        into.append(cpp.For("int64_t", counter.text, cpp.Literal("0", 0), test.expr, step, body))
+        return v.Sizes(own, listed=True)
+
     def value_in_loop(
         self, node: ast.expr, target: ast.expr, counter: cpp.Name, names: frozenset[str], into: list[cpp.Stmt]
     ) -> Any:
         """What an iteration of a loop over :meth:`lists_in`, of these ``names``, assigns to its target."""
         if isinstance(node, ast.Name):
-            return self._element(self.names[node.id], target, counter, names, into)
+            of = self.names[node.id]
+            if isinstance(of, v.Sizes | v.Floats):
+                return self.element(of, v.Number(counter, v.INT, v.SIZE))
+            return self._element(of, target, counter, names, into)
         assert isinstance(node, ast.Call)
         targets = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
         if self.evaluate(node.func) is enumerate:

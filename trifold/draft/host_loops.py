@@ -32,9 +32,6 @@ class HostLoops(HostLists):
 
     turns: list[dict[str, Any]]  # for each enclosing loop of the binding, the names that it reassigns
 
-    def assign(self, target: ast.expr, value: Any, into: list[cpp.Stmt]) -> None:
-        raise NotImplementedError
-
     def loop(self, node: ast.For, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
         of_helper = self.depth > 0 and returns(node.body)
         # A known number that is an index may choose among things that have no C++.

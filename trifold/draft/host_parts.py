@@ -60,7 +60,9 @@ class HostParts(HostExpressions):
         own = tensors.expr.text
         if isinstance(place, v.Number):
             return self.from_list(tensors, call(f"{own}.at", place.expr), expression(place.expr))
-        return self.from_list(tensors, call(f"{own}.at", _place(own, place)), str(place))
+        expr = call(f"{own}.at", _place(own, place))
+        known = self.of_lists.get(f"{tensors.name}[{place}]")
+        return known if known is not None and known.expr == expr else self.from_list(tensors, expr, str(place))
 
     def from_list(self, tensors: v.Tensors, expr: cpp.Expr, place: str) -> v.Tensor:
         """A tensor of a list, of which no loop over the list has checked anything."""
