@@ -78,3 +78,29 @@ def options_repeat(x: Tensor, times: int | None, negate: bool | None) -> Tensor:
     y = x.new_empty(count * x.numel())
     launch_elementwise(repeat_kernel, y.numel(), x, output(y), count, turned)
     return y
+
+
+@cuda.jit
+def stretch_kernel(x, y):
+    i = cuda.grid(1)
+    if i < y.size:
+        place = i * x.size // y.size
+        y[i] = x[place]
+
+
+def options_stretch(x: Tensor, size: list[int] | None = None, factor: int | None = None) -> Tensor:
+    """A list that may be None: repeats numbers until there are ``size[0] * size[1]``."""
+    check_floating("options_stretch", x=x)
+    if x.numel() == 0:
+        raise RuntimeError("options_stretch: x must not be empty")
+    if size is not None:
+        rows, columns = size
+    elif factor is not None:
+        rows, columns = factor, x.numel()
+    else:
+        raise RuntimeError("options_stretch: size or factor must be given")
+    if rows < 0 or columns < 0:
+        raise RuntimeError("options_stretch: sizes must not be negative")
+    y = x.new_empty(rows, columns)
+    launch_elementwise(stretch_kernel, y.numel(), x.contiguous().flatten(), output(y.view(-1)))
+    return y

@@ -55,3 +55,14 @@ def test_what_a_branch_requires_is_required_there_only(op: Any) -> None:
     with pytest.raises(RuntimeError, match="times must be 3 or less, but is 4"):
         op.options_repeat(torch.arange(5.0), 4, True)
     assert op.options_repeat(torch.arange(2.0), 4, None).tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_a_list_is_given_or_not(op: Any) -> None:
+    x = torch.arange(4.0)
+    expected = x[torch.arange(12) * 4 // 12]
+    assert torch.equal(op.options_stretch(x, [3, 4], None), expected.view(3, 4))
+    assert torch.equal(op.options_stretch(x, None, 3), expected.view(3, 4))
+    with pytest.raises(RuntimeError, match="options_stretch: size must have 2 numbers, but their number is 3"):
+        op.options_stretch(x, [3, 4, 5], None)
+    with pytest.raises(RuntimeError, match="options_stretch: size or factor must be given"):
+        op.options_stretch(x, None, None)

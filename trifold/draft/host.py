@@ -155,7 +155,10 @@ class Host(HostLoops):
             elif inner == list[torch.Tensor] and not optional:
                 kind = "const std::vector<Tensor>&"
                 self.names[name] = v.Tensors(name, cpp.Name(own))
-            elif inner == list[int] and not optional:
+            elif inner == list[int] and optional:
+                kind = "const std::optional<std::vector<int64_t>>&"
+                self.names[name] = v.Perhaps(cpp.Name(own), v.INT, listed=True)
+            elif inner == list[int]:
                 kind = "trifold::Dims"
                 self.names[name] = v.Sizes(cpp.Name(own), listed=True)
             elif inner == list[float] and not optional:
@@ -165,8 +168,8 @@ class Host(HostLoops):
                 raise DraftError(
                     self.place(tree),
                     f"{function.__name__}'s parameter {name} has no type that is drafted",
-                    "annotate it as Tensor, int, float, bool, torch.dtype or one of them | None, or as str, "
-                    "list[Tensor], list[int], list[float] or torch.device",
+                    "annotate it as Tensor, int, float, bool, torch.dtype, list[int] or one of them | None, or as str, "
+                    "list[Tensor], list[float] or torch.device",
                 )
             self.parameters.append((kind, own))
         if not any(isinstance(value, v.Tensor | v.Tensors) for value in self.names.values()):

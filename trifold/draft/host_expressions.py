@@ -109,7 +109,7 @@ class HostExpressions(HostComprehensions):
         if isinstance(value, v.Perhaps):
             if not value.present:
                 raise DraftError(self.place(node), f"{name} may be None here", f"check it before: if {name} is None:")
-            return v.Number(value.expr, value.type)
+            return value.value
         return value
 
     def is_choice(self, node: ast.BoolOp) -> bool:
@@ -440,7 +440,7 @@ def _has_sizes(*shapes: Any) -> bool:
 def as_it_is(value: Any) -> Any:
     """A value in its current state: an optional one may be known to be present."""
     if isinstance(value, v.Perhaps) and value.present:
-        return v.Number(value.expr, value.type)
+        return value.value
     if isinstance(value, v.DtypeOf) and value.tensor is not None and value.tensor.is_dtype:
         return dataclasses.replace(value, tensor=dataclasses.replace(value.tensor, like=value.tensor))
     return dataclasses.replace(value, like=value) if isinstance(value, v.Tensor) and value.optional else value

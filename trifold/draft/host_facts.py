@@ -111,7 +111,7 @@ class HostFacts(HostParts):
     def require_length(self, numbers: v.Sizes | v.Floats, count: int) -> None:
         """Check the length of a list of numbers where it is unpacked: Python raises an error for another one."""
         size = self.length(numbers).expr
-        name = text_of(numbers.expr)
+        name = text_of(numbers.expr).removesuffix(".value()")
         words = f"{self.function.__name__}: {name} must have {count} numbers, but their number is "
         test = cpp.Infix("==", size, cpp.Literal(str(count), count), type=v.BOOL)
         self.into.append(cpp.Run(cpp.CallTo("trifold::check", (test, self.message_part(words), size))))

@@ -141,11 +141,18 @@ class Precision:
 
 @dataclass(eq=False)
 class Perhaps:
-    """An argument ``int | None``, ``float | None`` or ``bool | None``; ``type`` is INT, FLOAT or BOOL."""
+    """An argument ``int | None``, ``float | None`` or ``bool | None``; ``type`` is INT, FLOAT or BOOL. ``listed``: it
+    is ``list[int] | None``."""
 
     expr: cpp.Expr
     type: tuple[types.Type]
-    present: bool = False  # whether it is known to be a number, which ``expr`` then is
+    present: bool = False  # whether it is known to be a number, or a list, which ``expr`` then is
+    listed: bool = False
+
+    @property
+    def value(self) -> Number | Sizes:
+        """What it is if it is present."""
+        return Sizes(self.expr, listed=True) if self.listed else Number(self.expr, self.type)
 
 
 @dataclass(eq=False)
