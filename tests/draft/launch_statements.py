@@ -101,7 +101,6 @@ REFUSED_STATEMENTS = {
     "powers": ("y.fill_(2 ** turns)", "write a ** max(b, 0), or float(a) ** b"),
     "permuted": ("a = x.permute(turns, 0)", "write numbers: x.permute(1, 0, 2)"),
     "order": ("a = x.permute(0, 0)", "(0, 0) is no order of the dimensions"),
-    "moved": ("a = x.movedim(0, -1)", "check x.dim()"),
     "transposed": ("a = x.T", "write x.mT"),
     "copied": ("x.copy_(y)", "an argument of the op is changed in place"),
     "copied_later": ("y.copy_(x, True)", "write y.copy_(x)"),

@@ -7,7 +7,7 @@ import torch
 from numba import cuda
 from torch import Tensor
 
-from trifold.prototype import launch, output
+from trifold.prototype import check_floating, launch, output
 
 
 def reference(x: Tensor) -> Tensor:
@@ -139,3 +139,34 @@ def styles_alike(a: Tensor, b: Tensor, sizes: list[int], weights: Sequence[float
     n = y.numel()
     launch(scale_kernel, cdiv(n, 64), b.reshape(-1), factor, output(y.view(-1)), n, block=64)
     return y
+
+
+@cuda.jit
+def cumulate_kernel(x, y, kept):
+    row = cuda.grid(1)
+    if row < x.shape[0]:
+        total = x.dtype.type(0)
+        for i in range(x.shape[1]):
+            total += x[row, i]
+            y[row, i] = total
+            kept[row * x.shape[1] + i] = total > 0
+
+
+def styles_moved(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Along a dimension that the call decides, of a tensor of any number of them; a result of another dtype."""
+    check_floating("styles_moved", x=x)
+    if x.dim() == 0:
+        raise ValueError("styles_moved: x must have a dimension")
+    last = x.movedim(dim, -1).contiguous()
+    y = torch.empty_like(last)
+    kept = torch.empty_like(last, dtype=torch.bool)
+    n = last.shape[-1]
+    count = last.numel() // max(n, 1)
+    launch(cumulate_kernel, cdiv(count, 32), last.view(-1, n), output(y.view(-1, n)), output(kept.view(-1)), block=32)
+    return y.movedim(-1, dim), kept
+
+
+def styles_layout(x: Tensor) -> Tensor:
+    """A result in the layout of an argument, of another dtype."""
+    check_floating("styles_layout", x=x)
+    return torch.zeros_like(x, dtype=torch.int32)

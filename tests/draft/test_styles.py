@@ -77,3 +77,21 @@ def test_the_least_the_largest_and_the_sum_of_lists(op: Any, drawn: torch.Genera
     torch.testing.assert_close(op.styles_alike(a, b, [4, 2, 9], [1.5, 2.5]), factor * b)
     with pytest.raises(RuntimeError, match="min of no numbers"):
         op.styles_alike(a, b, [], [1.5])
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_a_dimension_that_the_call_decides_is_moved(op: Any, drawn: torch.Generator, dim: int) -> None:
+    x = torch.randn(3, 4, 5, generator=drawn, dtype=torch.float64)
+    y, kept = op.styles_moved(x, dim)
+    torch.testing.assert_close(y, x.cumsum(dim))
+    assert kept.dtype == torch.bool
+    assert torch.equal(kept, (y > 0).movedim(dim, -1))
+    with pytest.raises(RuntimeError, match="movedim: 3 or -1 is no dimension of a tensor of shape"):
+        op.styles_moved(x, 3)
+
+
+def test_a_result_of_another_dtype_has_the_layout_of_the_argument(op: Any) -> None:
+    for x in (torch.ones(2, 3, 4), torch.ones(2, 3, 4).permute(2, 0, 1), torch.ones(6, 4)[::2].t()):
+        made, right = op.styles_layout(x), torch.zeros_like(x, dtype=torch.int32)
+        assert torch.equal(made, right)
+        assert made.stride() == right.stride()

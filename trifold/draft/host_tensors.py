@@ -84,11 +84,7 @@ def new_like(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], 
     if dtype is None:
         strided = x.strided or not x.dense  # else it is contiguous, as x is
         return v.Tensor(made, x.dtypes, x.dimensions, dense=True, strided=strided, memory=v.allocated(x))
-    if not x.dense:
-        raise DraftError(host.place(node), "empty_like of another dtype is not translated", "use x.new_empty(...)")
-    own = text_of(x.expr)
-    sizes, strides = call(f"{own}.sizes"), call(f"{own}.strides")
-    made = call("trifold::empty_strided", x.expr, sizes, strides, host.dtype_code(dtype, node))
+    made = call("trifold::elementwise_output_of", x.expr, host.dtype_code(dtype, node))
     return dataclasses.replace(of_dtype(host, made, dtype, x.dimensions, x), strided=True)
 
 
@@ -204,8 +200,11 @@ def _permuted(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any],
 
 
 def _moved(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    source, target = _dimensions(host, arguments, keywords, node)
-    count = _number_of_dimensions(host, x, node)
+    source, target = _any_dimensions(host, arguments, keywords, node)
+    if x.dimensions is None or not isinstance(source, int) or not isinstance(target, int):
+        made = call("trifold::movedim", x.expr, v.number(source).expr, v.number(target).expr)
+        return v.Tensor(made, x.dtypes, x.dimensions, strided=True, memory=x.memory)
+    count = x.dimensions
     order = [each for each in range(count) if each != source % count]
     order.insert(target % count, source % count)
     return _in_order(host, x, tuple(order), node)

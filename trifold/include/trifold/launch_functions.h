@@ -210,6 +210,26 @@ inline Tensor view_as_complex(const Tensor& x) {
   return viewed_by("aten::view_as_complex", x);
 }
 
+// `x` with a dimension moved to another place: x.movedim(from, to).
+inline Tensor movedim(const Tensor& x, int64_t from, int64_t to) {
+  const int64_t dimensions = x.dim();
+  check(std::min(from, to) >= -dimensions && std::max(from, to) < dimensions, "movedim: ", from, " or ", to,
+        " is no dimension of a tensor of shape ", Shape{x});
+  from += from < 0 ? dimensions : 0;
+  to += to < 0 ? dimensions : 0;
+  Tensor moved = x;
+  for (const int64_t step = from < to ? 1 : -1; from != to; from += step)
+    moved = torch::stable::transpose(moved, from, from + step);
+  return moved;
+}
+
+// An output as `elementwise_output(x)`, of another dtype: torch.empty_like(x, dtype=...).
+inline Tensor elementwise_output_of(const Tensor& x, int32_t dtype) {
+  if (x.is_contiguous()) return empty_contiguous(x, x.sizes(), dtype);
+  const Tensor same = elementwise_output(x);
+  return empty_strided(x, same.sizes(), same.strides(), dtype);
+}
+
 // Without a dimension of one element: x.squeeze(dim); else `x` itself.
 inline Tensor squeeze(const Tensor& x, int64_t dim) {
   return x.dim() > 0 && x.size(dim) == 1 ? torch::stable::select(x, dim, 0) : x;
