@@ -289,6 +289,11 @@ class Calls(Views):
             raise DraftError(
                 call.place, "an atomic operation on this type is not translated", "use int32, int64, float32 or float64"
             )
+        if "Nan" in name and floating:
+            address = cpp.Prefix("&", element)
+            function = {"atomicNanMax": "trifold::atomic_nan_max", "atomicNanMin": "trifold::atomic_nan_min"}[name]
+            return cpp.CallTo(function, (address, *values), type=kind, interval=call.interval)
+        name = name.replace("Nan", "")
         if name == "atomicSub" and (floating or wide):
             name, values = "atomicAdd", (cpp.Prefix("-", values[0], type=kind),)
         if floating and name not in ("atomicAdd", "atomicExch", "atomicMax", "atomicMin"):

@@ -334,6 +334,8 @@ ATOMICS = {
     cuda.atomic.inc: "atomicInc",
     cuda.atomic.dec: "atomicDec",
     cuda.atomic.max: "atomicMax",
+    cuda.atomic.nanmax: "atomicNanMax",
+    cuda.atomic.nanmin: "atomicNanMin",
     cuda.atomic.min: "atomicMin",
     cuda.atomic.and_: "atomicAnd",
     cuda.atomic.or_: "atomicOr",
