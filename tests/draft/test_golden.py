@@ -6,12 +6,12 @@ python -m tests.draft.test_golden     writes them anew
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 import trifold
+from benchmarks.drafts import drafted as workspace_of_drafts
 from tests.draft.test_refusals import drafting
 from trifold.workspace import Workspace
 
@@ -36,22 +36,12 @@ def test_drafts_of_the_gallery_are_the_golden_texts() -> None:
         assert binding == (GOLDEN / f"{op}.cu").read_text(encoding="utf-8")
 
 
-def of_drafts(op: str, root: Path) -> Path:
-    """A workspace with the op's prototype, wiring and spec, and its drafted kernels."""
-    for folder in ("prototypes", "verify", "ports"):
-        shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (root / "cuda_src").mkdir()
-    for suffix in (".cuh", ".cu"):
-        shutil.copy(GOLDEN / f"{op}{suffix}", root / "cuda_src")
-    return root
-
-
 @pytest.mark.usefixtures("quick_builds")
 @pytest.mark.parametrize("op", ["cross_entropy", "cumsum", "transpose"])
 def test_golden_texts_of_several_types_compute_what_the_port_does(op: str, tmp_path: Path) -> None:
     report = trifold.verify(
         op,
-        workspace=of_drafts(op, tmp_path),
+        workspace=workspace_of_drafts([op], tmp_path).root,
         devices=["cpu"],
         implementations=["port"],
         checks=["values", "errors"],
@@ -64,7 +54,8 @@ def test_golden_texts_of_several_types_compute_what_the_port_does(op: str, tmp_p
 @pytest.mark.slow(seconds=30)
 @pytest.mark.parametrize("op", Workspace.at(ROOT).ops())
 def test_golden_texts_are_verified_as_they_are(op: str, tmp_path: Path) -> None:
-    report = trifold.verify(op, workspace=of_drafts(op, tmp_path), devices=["cpu"], implementations=["port"])
+    workspace = workspace_of_drafts([op], tmp_path).root
+    report = trifold.verify(op, workspace=workspace, devices=["cpu"], implementations=["port"])
     assert {row.outcome for each in report.ops for row in each.rows} <= {"passed", "not run"}
 
 
