@@ -12,6 +12,8 @@ from trifold.draft.tree import Type
 from trifold.draft.views import Views
 
 _OF_MINIMUM = frozenset({types.float32, types.float64})  # for which a GPU has an instruction
+#: Atomics of floats that CUDA lacks, and <trifold/python_numbers.cuh> has.
+_OF_FLOATS = ("atomicMax", "atomicMin", "atomicNanMax", "atomicNanMin")
 _OF_MASKS = (cuda.match_any_sync, cuda.match_all_sync)
 
 
@@ -289,20 +291,17 @@ class Calls(Views):
             raise DraftError(
                 call.place, "an atomic operation on this type is not translated", "use int32, int64, float32 or float64"
             )
-        if "Nan" in name and floating:
-            address = cpp.Prefix("&", element)
-            function = {"atomicNanMax": "trifold::atomic_nan_max", "atomicNanMin": "trifold::atomic_nan_min"}[name]
-            return cpp.CallTo(function, (address, *values), type=kind, interval=call.interval)
-        name = name.replace("Nan", "")
+        if not floating:
+            name = name.replace("Nan", "")
         if name == "atomicSub" and (floating or wide):
             name, values = "atomicAdd", (cpp.Prefix("-", values[0], type=kind),)
-        if floating and name not in ("atomicAdd", "atomicExch", "atomicMax", "atomicMin"):
+        if floating and name not in ("atomicAdd", "atomicExch", *_OF_FLOATS):
             raise DraftError(call.place, f"{name} of floats is not translated", "use integers")
         if floating and name == "atomicExch" and kind != self.each(types.float32):
             raise DraftError(call.place, "atomic.exch of float64 is not translated", "use integers")
         if name in ("atomicInc", "atomicDec") and wide:
             raise DraftError(call.place, f"{name} of {kind[0]} is not translated", "use uint32")
-        if wide or (floating and name in ("atomicMax", "atomicMin")):
+        if wide or (floating and name in _OF_FLOATS):
             name = f"trifold::atomic_{name.removeprefix('atomic').lower()}"
         address = cpp.Prefix("&", element)
         return cpp.CallTo(name, (address, *values), type=kind, interval=call.interval)

@@ -253,7 +253,7 @@ __device__ __forceinline__ T atomic_max(T* at, T value) {
   return static_cast<T>(atomicMax(reinterpret_cast<Word*>(at), static_cast<Word>(value)));
 }
 
-// For floats. If either number is nan, memory does not change; in nan_max and nan_min, any number replaces a nan.
+// For floats. If either number is nan, memory does not change; in nanmax and nanmin, any number replaces a nan.
 template <class T>
 concept Float = std::is_floating_point_v<T>;
 
@@ -282,11 +282,11 @@ __device__ __forceinline__ T atomic_min(T* at, T value) {
   return exchange_where(at, value, [](T a, T b) { return a < b; });
 }
 template <Float T>
-__device__ __forceinline__ T atomic_nan_max(T* at, T value) {
+__device__ __forceinline__ T atomic_nanmax(T* at, T value) {
   return exchange_where(at, value, [](T a, T b) { return a > b || (a == a && b != b); });
 }
 template <Float T>
-__device__ __forceinline__ T atomic_nan_min(T* at, T value) {
+__device__ __forceinline__ T atomic_nanmin(T* at, T value) {
   return exchange_where(at, value, [](T a, T b) { return a < b || (a == a && b != b); });
 }
 
