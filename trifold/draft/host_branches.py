@@ -59,9 +59,6 @@ class HostBranches(HostCalls):
             raise DraftError(self.place(node), value.problem, value.remedy)
         return value
 
-    def lists_in(self, node: ast.expr) -> list[v.Tensors]:
-        raise NotImplementedError
-
     def condition(self, node: ast.If, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
         if loops := as_loops(node, lambda each: bool(self.lists_in(each))):
             for loop in loops:

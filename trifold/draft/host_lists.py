@@ -11,6 +11,7 @@ from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.host_cpp import call, infix, text_of
 from trifold.draft.host_numbers import HostNumbers
+from trifold.draft.list_checks import loop_over
 from trifold.draft.refusal import DraftError
 
 
@@ -144,9 +145,7 @@ class HostLists(HostNumbers):
         body.append(added if condition is True else cpp.If(v.number(condition).expr, [added], []))
         self.names, self.into = before, into
         self.know(known)
-        test = infix("<", v.Number(counter, v.INT), size, v.BOOL)
-        step = cpp.Assign(counter, "+=", cpp.Literal("1", 1))
-        into.append(cpp.For("int64_t", counter.text, cpp.Literal("0", 0), test.expr, step, body))
+        into.append(counting(counter, size, body))
         return v.Sizes(own, listed=True)
 
     def value_in_loop(
@@ -194,6 +193,13 @@ class HostLists(HostNumbers):
         return element
 
 
+def counting(counter: cpp.Name, size: v.Number, body: list[cpp.Stmt]) -> cpp.For:
+    """A loop over the places of lists."""
+    test = infix("<", v.Number(counter, v.INT), size, v.BOOL)
+    step = cpp.Assign(counter, "+=", cpp.Literal("1", 1))
+    return cpp.For("int64_t", counter.text, cpp.Literal("0", 0), test.expr, step, body)
+
+
 def lists_returned(tree: ast.FunctionDef) -> frozenset[str]:
     """The variables that a function returns."""
     values = (each.value for each in ast.walk(tree) if isinstance(each, ast.Return))
@@ -202,10 +208,7 @@ def lists_returned(tree: ast.FunctionDef) -> frozenset[str]:
 
 def _as_loop(name: str, element: ast.expr, of: ast.comprehension, node: ast.expr) -> list[ast.stmt]:
     """``name = [element for ...]`` as a loop that adds each element."""
-    added: ast.stmt = _assigned(name, [ast.Starred(ast.Name(name, ast.Load())), element])
-    for test in reversed(of.ifs):
-        added = ast.If(test, [added], [])
-    loop = ast.For(of.target, of.iter, [added], [])
+    loop = loop_over(of, _assigned(name, [ast.Starred(ast.Name(name, ast.Load())), element]))
     return [ast.fix_missing_locations(ast.copy_location(each, node)) for each in (_assigned(name, []), loop)]
 
 

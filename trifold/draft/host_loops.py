@@ -16,7 +16,7 @@ from trifold.draft.host_branches import assign_at_end
 from trifold.draft.host_calls import Jumped, Returned
 from trifold.draft.host_cpp import infix, opposite
 from trifold.draft.host_jumps import jumps, returns, without_jumps
-from trifold.draft.host_lists import HostLists
+from trifold.draft.host_lists import HostLists, counting
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import assigned_names, read_names
 from trifold.draft.walk import names
@@ -173,9 +173,7 @@ class HostLoops(HostLists):
             each.looped = False
             if whole and len(lists) > 1 and not self.is_strict(node.iter):
                 each.checked_with |= names
-        test = infix("<", v.Number(counter, v.INT), size, v.BOOL)
-        step = cpp.Assign(counter, "+=", cpp.Literal("1", 1))
-        into.append(cpp.For("int64_t", counter.text, cpp.Literal("0", 0), test.expr, step, body))
+        into.append(counting(counter, size, body))
 
     def while_loop(self, node: ast.While, into: list[cpp.Stmt]) -> Returned | None:
         if self.depth > 0 and returns(node.body):

@@ -80,8 +80,8 @@ def new_like(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], 
         return new_empty(host, x, (v.shape_of(x),), given, node)
     if arguments or set(keywords) - {"dtype"}:
         raise DraftError(host.place(node), "this empty_like is not translated", "use x.new_empty(...)")
-    made = call("trifold::elementwise_output", x.expr)
     if dtype is None:
+        made = call("trifold::elementwise_output", x.expr)
         strided = x.strided or not x.dense  # else it is contiguous, as x is
         return v.Tensor(made, x.dtypes, x.dimensions, dense=True, strided=strided, memory=v.allocated(x))
     made = call("trifold::elementwise_output_of", x.expr, host.dtype_code(dtype, node))

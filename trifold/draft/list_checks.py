@@ -22,12 +22,16 @@ def as_loops(node: ast.If, is_list: Callable[[ast.expr], bool]) -> list[ast.stmt
         if (each := _of_each(test)) is not None and is_list(each[1].iter):
             violated, of = each
             found = True
-            checks: list[ast.stmt] = [ast.If(violated, node.body, [])]
-            for kept in reversed(of.ifs):
-                checks = [ast.If(kept, checks, [])]
-            one = ast.For(of.target, of.iter, checks, [])
+            one = loop_over(of, ast.If(violated, node.body, []))
         made.append(ast.fix_missing_locations(ast.copy_location(one, node)))
     return made if found else []
+
+
+def loop_over(of: ast.comprehension, statement: ast.stmt) -> ast.For:
+    """The statement, executed for each element that the comprehension has."""
+    for kept in reversed(of.ifs):
+        statement = ast.If(kept, [statement], [])
+    return ast.For(of.target, of.iter, [statement], [])
 
 
 def _of_each(test: ast.expr) -> tuple[ast.expr, ast.comprehension] | None:
