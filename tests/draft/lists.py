@@ -120,3 +120,21 @@ def lists_bounds(xs: list[Tensor]) -> Tensor:
     if len(xs) == 0:
         raise RuntimeError("lists_bounds: xs must not be empty")
     return xs[0].new_zeros(max(x.shape[0] for x in xs if x.numel() > 0), sum(x.numel() for x in xs))
+
+
+def _columns(x: Tensor) -> int:
+    if x.shape[1] == 0:
+        raise RuntimeError("lists_widest: a matrix has no column")
+    return x.shape[1]
+
+
+def lists_widest(xs: list[Tensor], least: int) -> Tensor:
+    """Numbers of those tensors alone that a condition chooses, by a function with a check."""
+    if len(xs) == 0:
+        raise RuntimeError("lists_widest: xs must not be empty")
+    for x in xs:
+        check_floating("lists_widest", x=x)
+        if x.dim() != 2:
+            raise RuntimeError("lists_widest: xs must be matrices")
+    columns = [_columns(x) for x in xs if x.shape[0] >= least]
+    return xs[0].new_zeros(sum(columns))

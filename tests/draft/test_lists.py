@@ -94,3 +94,10 @@ def test_conditions_on_some_tensors_and_their_sizes(op: Any) -> None:
     assert op.lists_bounds(xs).shape == (4, 22)
     with pytest.raises(RuntimeError, match="lists_bounds: xs must be float32 matrices, or empty"):
         op.lists_bounds([*xs, torch.ones(2, 2).double()])
+
+
+def test_what_a_condition_leaves_out_is_not_checked(op: Any) -> None:
+    xs = [torch.ones(3, 4), torch.ones(1, 0), torch.ones(2, 5)]
+    assert op.lists_widest(xs, 2).shape == (9,)
+    with pytest.raises(RuntimeError, match="a matrix has no column"):
+        op.lists_widest(xs, 1)

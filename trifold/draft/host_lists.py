@@ -136,13 +136,16 @@ class HostLists(HostNumbers):
         names = frozenset(each.name for each in lists)
         self.assign(one.target, self.value_in_loop(one.iter, one.target, counter, names, body), body)
         condition = self.logical(True, one.ifs) if one.ifs else True
+        filled = body if condition is True else []
+        self.into = filled
         value = v.number(self.evaluate(element))
         if value.type != v.INT:
             raise DraftError(
                 self.place(element), "a list of other numbers than integers is not translated", "use sizes"
             )
-        added: cpp.Stmt = cpp.Run(call(f"{own.text}.push_back", value.expr))
-        body.append(added if condition is True else cpp.If(v.number(condition).expr, [added], []))
+        filled.append(cpp.Run(call(f"{own.text}.push_back", value.expr)))
+        if filled is not body:
+            body.append(cpp.If(v.number(condition).expr, filled, []))
         self.names, self.into = before, into
         self.know(known)
         into.append(counting(counter, size, body))
