@@ -95,3 +95,9 @@ def test_a_result_of_another_dtype_has_the_layout_of_the_argument(op: Any) -> No
         made, right = op.styles_layout(x), torch.zeros_like(x, dtype=torch.int32)
         assert torch.equal(made, right)
         assert made.stride() == right.stride()
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 77])
+def test_names_are_assigned_in_conditions(op: Any, drawn: torch.Generator, count: int) -> None:
+    x = torch.randn(count, generator=drawn, dtype=torch.float64)
+    torch.testing.assert_close(op.styles_named(x), x.sum().view(1))

@@ -16,6 +16,7 @@ from types import FunctionType, GenericAlias, UnionType
 from typing import Any
 
 from trifold.draft.match_statements import without_match
+from trifold.draft.named_expressions import without_named
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.size_lists import without_changes
 
@@ -169,6 +170,7 @@ def function_tree(function: FunctionType) -> tuple[ast.FunctionDef, int]:
         tree = as_function(tree.value)
     assert isinstance(tree, ast.FunctionDef)
     without_match(tree)
+    without_named(tree)
     without_changes(tree)
     return tree, first - 1
 
