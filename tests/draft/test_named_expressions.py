@@ -1,4 +1,4 @@
-"""Assignments within expressions of launch functions are made before the statement, if nothing can see the difference."""
+"""Assignments in expressions of launch functions are made before the statement, if nothing can see the difference."""
 
 from __future__ import annotations
 
