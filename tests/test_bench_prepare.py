@@ -111,7 +111,7 @@ def serving(tmp_path: Path, cases: list[str], server: str = SERVER, **options: A
     finished: list[FirstCall] = []
     program = (sys.executable, str(tmp_path / "server.py"), str(tmp_path / "pids"))
     place = workspace_in(tmp_path)
-    result = prepare(calls, place, "cpu", 2, program=program, tell=finished.append, **options)
+    result = prepare(calls, place, "cpu", 2, program=program, on_finished=finished.append, **options)
     assert result.made + len(result.failed) == len(calls)
     assert f"Prepared {result.made} of {len(calls)} first calls in 2 processes" in result.text
     assert set(finished) <= set(calls)
@@ -162,7 +162,7 @@ def test_an_interrupt_leaves_no_process(tmp_path: Path) -> None:
     program = (sys.executable, str(tmp_path / "server.py"), str(tmp_path / "pids"))
     calls = [FirstCall("op", "forward", "float32", "cpu", str(n), (4,), "compile") for n in range(4)]
     with pytest.raises(KeyboardInterrupt):
-        prepare(calls, workspace_in(tmp_path), "cpu", 2, program=program, tell=interrupt)
+        prepare(calls, workspace_in(tmp_path), "cpu", 2, program=program, on_finished=interrupt)
     assert alive(tmp_path / "pids") == []
 
 
@@ -220,7 +220,7 @@ def test_all_is_prepared_before_anything_is_timed(tmp_path: Path, monkeypatch: p
         done.append(task.label)
         return []
 
-    def prepared(calls: list[FirstCall], *_: Any, tell: Any) -> Any:
+    def prepared(calls: list[FirstCall], *_: Any, on_finished: Any) -> Any:
         done.append(f"{len(calls)} calls")
         return prepare([], place, "cpu", 1)
 

@@ -105,11 +105,11 @@ def test_an_exception_is_reported_with_the_users_line(where: str, raising: Repor
     row = op.row(mistake.check, "prototype", "cpu")
     assert row is not None
     (failure,) = row.failures
-    told = re.match(r"(?P<path>/[^:]*):(?P<line>[0-9]+): ", failure.message)
-    assert told, failure.message
-    path = Path(told["path"])
+    named = re.match(r"(?P<path>/[^:]*):(?P<line>[0-9]+): ", failure.message)
+    assert named, failure.message
+    path = Path(named["path"])
     assert (path.parent.name, path.name) == (mistake.file, f"{mistake.op}.py")
-    assert mistake.line in path.read_text(encoding="utf-8").splitlines()[int(told["line"]) - 1]
+    assert mistake.line in path.read_text(encoding="utf-8").splitlines()[int(named["line"]) - 1]
     assert mistake.message in failure.message
     assert failure.sample
 

@@ -46,12 +46,12 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TRIFOLD_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(compute_sanitizer, "_of_package", list)
-    told(monkeypatch)
+    answered(monkeypatch)
     installed(monkeypatch)
     return tmp_path
 
 
-def told(monkeypatch: pytest.MonkeyPatch, torch: dict[str, Any] | None = None, **numba: Any) -> None:
+def answered(monkeypatch: pytest.MonkeyPatch, torch: dict[str, Any] | None = None, **numba: Any) -> None:
     """The answers of the processes that import torch and Numba."""
     answers = {probe.TORCH_PROBE: torch or HEALTHY_TORCH, probe.NUMBA_PROBE: numba or HEALTHY_NUMBA}
     monkeypatch.setattr(probe, "ask", lambda script, environment: answers[script])
@@ -106,7 +106,7 @@ CPU_TORCH: dict[str, Any] = {"torch": "2.12.0+cpu", "cuda": None, "driver": None
 def test_without_a_usable_gpu_the_cpu_cells_run(
     machine: Path, monkeypatch: pytest.MonkeyPatch, torch: dict[str, Any], state: str, says: str, remedy: str
 ) -> None:
-    told(monkeypatch, torch)
+    answered(monkeypatch, torch)
     diagnosis = examine()
     assert runs(diagnosis) == CPU
     assert diagnosis["GPU"].state == state
@@ -188,12 +188,12 @@ def test_what_a_command_needs_and_no_cell(
     assert runs(diagnosis) == ALL
     assert diagnosis[program].state == "absent"
     assert diagnosis[program].remedy.startswith(remedy)
-    told(monkeypatch, CPU_TORCH)
+    answered(monkeypatch, CPU_TORCH)
     assert bool(examine()[program].remedy) == (program == "gdb"), "without a GPU its tools are not missed"
 
 
 def test_the_gpu_s_limits(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told(monkeypatch, HEALTHY_TORCH | {"gpus": [H200, H200]})
+    answered(monkeypatch, HEALTHY_TORCH | {"gpus": [H200, H200]})
     assert examine()["GPU"].found == (
         "2 × NVIDIA H200 (compute capability 9.0, 132 multiprocessors, 227 KiB of shared memory a block, 140 GiB); "
         "the driver supports CUDA 13.0"
@@ -208,7 +208,7 @@ def test_an_nvcc_of_another_major_version(machine: Path) -> None:
 
 
 def test_a_simulator_that_does_not_work(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told(monkeypatch, error="ImportError: no")
+    answered(monkeypatch, error="ImportError: no")
     diagnosis = examine()
     assert diagnosis["numba simulator"].found == "ImportError: no"
     assert runs(diagnosis) == ALL - {"prototype cpu"}
@@ -243,7 +243,7 @@ def test_whatever_breaks_is_a_fault_of_its_part_only(machine: Path, monkeypatch:
         raise ZeroDivisionError("oh")
 
     monkeypatch.setattr("trifold.build.toolchain.find_gxx", broken)
-    told(monkeypatch, {"error": "Python ends without an answer"})
+    answered(monkeypatch, {"error": "Python ends without an answer"})
     diagnosis = examine()
     assert diagnosis["g++"].found == "ZeroDivisionError: oh"
     assert diagnosis["torch"].found == "Python ends without an answer"

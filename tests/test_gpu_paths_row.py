@@ -63,8 +63,8 @@ class _Paths(HereProcess):
 
 def _cell(process: HereProcess, op: str = "softmax", kind: ImplementationKind = "port", **stated: Any) -> Cell:
     files = GALLERY.op(op)
-    told: Any = process
-    remote = Remote(kind, files, told, (op,), differentiable=False)
+    untyped: Any = process
+    remote = Remote(kind, files, untyped, (op,), differentiable=False)
     spec = replace(load_spec(files), samples=(), edges=(), smooth=(_call(8),), gpu_edges=(), **stated)
     return Cell(spec, remote, "cpu", reference(files), Search(1), Limits(4000), lambda sample: None)
 

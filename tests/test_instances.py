@@ -59,8 +59,8 @@ class _Launcher(HereProcess):
 @contextlib.contextmanager
 def _cell(process: HereProcess, spec: Spec, files: OpFiles | None = None) -> Iterator[Cell]:
     files = files or OpFiles("total", *(Path("total.py"),) * 5)
-    told: Any = process
-    remote = Remote("port", files, told, ("total",), differentiable=False)
+    untyped: Any = process
+    remote = Remote("port", files, untyped, ("total",), differentiable=False)
     yield Cell(spec, remote, "cpu", torch.sum, Search(1), Limits(4000), lambda sample: None)
 
 

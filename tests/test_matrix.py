@@ -149,8 +149,8 @@ def test_checks_that_take_the_simulator_long_are_named() -> None:
     assert "simulator long" not in shown(whole, 80)
     add, mul = whole.ops
     rows = [replace(row, seconds=200.0) if row.check == "values" else row for row in mul.rows]
-    told = " ".join(shown(replace(whole, ops=(add, replace(mul, rows=tuple(rows)))), 80).split())
-    assert "mul takes the simulator long (values 200 s)" in told
+    text = " ".join(shown(replace(whole, ops=(add, replace(mul, rows=tuple(rows)))), 80).split())
+    assert "mul takes the simulator long (values 200 s)" in text
 
 
 def test_an_op_of_which_nothing_ran_is_there() -> None:

@@ -251,13 +251,13 @@ class Accepted:
     """The acceptances of one process, which grow with the files that run.
 
     Args:
-        tell: called with the engine's text when they change.
+        on_change: called with the engine's text when they change.
 
     Attributes:
         used: those that apply to something that ran.
     """
 
-    tell: Callable[[str], object]
+    on_change: Callable[[str], object]
     used: dict[str, Acceptance] = field(default_factory=dict)
     _by_file: dict[str, tuple[Acceptance, ...]] = field(default_factory=dict)
     _suppressions: tuple[Acceptance, ...] = ()
@@ -269,7 +269,7 @@ class Accepted:
             AcceptanceError: the file is invalid.
         """
         self._suppressions = () if path is None else read_suppressions(path)
-        self._tell()
+        self._notify()
 
     def all(self) -> tuple[Acceptance, ...]:
         """Comments of the files that were read, and the entries of the suppressions file."""
@@ -295,7 +295,7 @@ class Accepted:
         if file not in self._by_file:
             self._by_file[file] = read_comments(file, text)
             if self._by_file[file]:
-                self._tell()
+                self._notify()
         return self._by_file[file]
 
     def _use(self, comments: Iterable[Acceptance]) -> list[Acceptance]:
@@ -303,6 +303,6 @@ class Accepted:
         self.used.update({each.place: each for each in new})
         return new
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         comments = (each for comments in self._by_file.values() for each in comments)
-        self.tell(for_engine((*comments, *self._suppressions)))
+        self.on_change(for_engine((*comments, *self._suppressions)))

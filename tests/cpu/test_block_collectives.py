@@ -22,14 +22,14 @@ MISTAKES = re.findall(r"^  (\w+),", "\n".join(LINES), re.MULTILINE)[:8]
 
 def test_every_form_has_the_result_that_cub_documents(capfd: pytest.CaptureFixture[str]) -> None:
     report = sanitize(PROGRAMS / "collective_forms.cu")
-    assert (report.told, report.exit_status) == ([], 0)
+    assert (report.entries, report.exit_status) == ([], 0)
     assert capfd.readouterr().out == "right\n"
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_right_kernels_are_clean_in_each_order(seed: int, capfd: pytest.CaptureFixture[str]) -> None:
     report = sanitize(KERNELS, seed=seed)
-    assert (report.told, report.exit_status) == ([], 0)
+    assert (report.entries, report.exit_status) == ([], 0)
     assert capfd.readouterr().out == "done\n"
 
 

@@ -17,7 +17,7 @@ WAYS = re.findall(r"^  (\w+),", PROGRAM.read_text(encoding="utf-8").split("enum 
 @pytest.mark.parametrize("way", ["right", "one_waits", "asm_text", "synchronised", "not_early"])
 def test_a_kernel_that_waits_is_clean(way: str, capfd: pytest.CaptureFixture[str]) -> None:
     report = sanitize(PROGRAM, (str(WAYS.index(way)),), schedules=3)
-    assert (report.told, report.exit_status) == ([], 0)
+    assert (report.entries, report.exit_status) == ([], 0)
     assert capfd.readouterr().out == "0 wrong\n"
 
 

@@ -31,7 +31,7 @@ ranges: 4 992
 
 def test_each_algorithm_has_its_result(capfd: pytest.CaptureFixture[str]) -> None:
     report = sanitize(PROGRAM)
-    assert (report.told, report.exit_status) == ([], 0)
+    assert (report.entries, report.exit_status) == ([], 0)
     assert capfd.readouterr().out == RESULTS
 
 

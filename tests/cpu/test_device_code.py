@@ -326,7 +326,7 @@ def test_a_program_is_compiled_for_the_named_gpu_and_its_dynamic_shared_memory_l
         (None, [], "900 33 901 32 1", 2017),
         ("7.5", ["--std=c++20"], "750 33 751 32 0", 2020),
     ):
-        assert sanitize(PROGRAM, options=options, compute_capability=capability).told == []
+        assert sanitize(PROGRAM, options=options, compute_capability=capability).entries == []
         printed = f"device: {device} 1 6\nhost: 10 1 8, C++ {standard}\n"
         assert capfd.readouterr().out == printed
 

@@ -127,7 +127,7 @@ def computed(program: Path, numbers: np.ndarray, own: list[np.ndarray], folder: 
     given, made = folder / "numbers", folder / "results"
     numbers.astype(np.float64).tofile(given)
     report = sanitize(program, [str(given), str(made)])
-    assert (report.told, report.exit_status) == ([], 0)
+    assert (report.entries, report.exit_status) == ([], 0)
     data, at, arrays = made.read_bytes(), 0, []
     for like in [*own, *[np.empty((4, len(numbers)), np.uint8)] * 2]:
         arrays.append(np.frombuffer(data, like.dtype, like.size, at).reshape(like.shape))

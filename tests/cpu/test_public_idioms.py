@@ -28,7 +28,7 @@ def line_of(program: Path, text: str) -> int:
 )
 def test_a_right_program_is_clean_in_each_order(name: str, prints: str, capfd: pytest.CaptureFixture[str]) -> None:
     report = sanitize(PROGRAMS / f"{name}.cu", schedules=3)
-    assert (report.told, report.exit_status) == ([], 0)
+    assert (report.entries, report.exit_status) == ([], 0)
     assert capfd.readouterr().out == prints
 
 
@@ -73,7 +73,7 @@ int main(int argc, char**) {
 }
 """
     )
-    assert sanitize(program, ["allowed"]).told == []
+    assert sanitize(program, ["allowed"]).entries == []
     report = sanitize(program)
     (problem,) = report.problems
     assert "large.cu:11 fails: its 65536 bytes of dynamic shared memory are more than the 49152" in problem
@@ -104,5 +104,5 @@ int main() {
 }
 """
     )
-    assert sanitize(program).told == []
+    assert sanitize(program).entries == []
     assert capfd.readouterr().out == "2\n"

@@ -24,5 +24,5 @@ about 200
 
 def test_the_numbers_are_those_of_curand(capfd: pytest.CaptureFixture[str]) -> None:
     report = sanitize(Path(__file__).with_name("programs") / "random.cu")
-    assert (report.told, report.exit_status) == ([], 0)
+    assert (report.entries, report.exit_status) == ([], 0)
     assert [line.strip() for line in capfd.readouterr().out.splitlines()] == NUMBERS.splitlines()

@@ -57,7 +57,7 @@ def test_a_right_program_is_clean(
     name: str, arguments: tuple[str, ...], prints: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     report = sanitize(PROGRAMS / f"{name}.cu", arguments, schedules=2)
-    assert (report.told, report.exit_status) == ([], 0)
+    assert (report.entries, report.exit_status) == ([], 0)
     assert capfd.readouterr().out == prints
 
 
@@ -198,8 +198,8 @@ def test_a_failed_assertion_is_an_error_that_stays(capfd: pytest.CaptureFixture[
 def test_an_assertion_of_the_host_ends_the_program_and_is_told(capfd: pytest.CaptureFixture[str]) -> None:
     (problem,) = sanitize(PROGRAMS / "mistakes.cu", ["assertion"]).problems
     assert "ended by the signal SIGABRT" in problem
-    told = capfd.readouterr().err
-    assert 'mistake == "none"' in told and "mistakes.cu:" in told and "main(int, char**)" in told
+    shown = capfd.readouterr().err
+    assert 'mistake == "none"' in shown and "mistakes.cu:" in shown and "main(int, char**)" in shown
 
 
 def test_after_a_mistake_the_program_can_go_on(capfd: pytest.CaptureFixture[str]) -> None:
@@ -209,18 +209,18 @@ def test_after_a_mistake_the_program_can_go_on(capfd: pytest.CaptureFixture[str]
 
 
 def test_a_program_finds_the_named_compute_capability(capfd: pytest.CaptureFixture[str]) -> None:
-    assert sanitize(PROGRAMS / "api.cu", ["which"], compute_capability="sm_75").told == []
+    assert sanitize(PROGRAMS / "api.cu", ["which"], compute_capability="sm_75").entries == []
     assert capfd.readouterr().out == "7.5, 65536 bytes\n"
 
 
 def test_blocks_that_wait_for_each_other_are_right_in_any_order(capfd: pytest.CaptureFixture[str]) -> None:
-    assert sanitize(PROGRAMS / "waiting.cu", schedules=8, seed=4).told == []
+    assert sanitize(PROGRAMS / "waiting.cu", schedules=8, seed=4).entries == []
     assert capfd.readouterr().out == "0 wrong\n"
 
 
 def test_findings_of_other_schedules_change_no_result(capfd: pytest.CaptureFixture[str]) -> None:
     report: ProgramReport = sanitize(PROGRAMS / "sampling.cu", schedules=5, seed=2)
-    assert report.told == []
+    assert report.entries == []
     assert capfd.readouterr().out == "launched 1, mean 3.0, standard deviation 2.0\n"
 
 
@@ -335,7 +335,7 @@ def test_headers_of_types_are_there(tmp_path: Path) -> None:
     text = "".join(f"#include <{name}.h>\n" for name in names)
     program = tmp_path / "program.cu"
     program.write_text(f"{text}static_assert(CUDA_R_16BF == 14 && cudaErrorAssert == 710);\nint main() {{}}\n")
-    assert sanitize(program).told == []
+    assert sanitize(program).entries == []
 
 
 def test_a_program_needs_a_file_and_a_main(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def wrong() -> ProgramReport:
 @pytest.mark.parametrize("seed", [0, 3])
 def test_streams_that_wait_for_each_other_are_right(seed: int, capfd: pytest.CaptureFixture[str]) -> None:
     report = sanitize(PROGRAM, ["right"], seed=seed, schedules=1 + seed)
-    assert (report.told, report.exit_status) == ([], 0)
+    assert (report.entries, report.exit_status) == ([], 0)
     assert capfd.readouterr().out == "done\n"
 
 

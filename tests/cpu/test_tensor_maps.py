@@ -15,7 +15,7 @@ LINES = PROGRAM.read_text(encoding="utf-8").splitlines()
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_boxes_are_copied_swizzled_multicast_and_added(seed: int, capfd: pytest.CaptureFixture[str]) -> None:
     report = sanitize(PROGRAM, seed=seed)
-    assert (report.told, report.exit_status) == ([], 0)
+    assert (report.entries, report.exit_status) == ([], 0)
     assert capfd.readouterr().out == "0 wrong\n0 wrong\n"
 
 
@@ -44,10 +44,10 @@ def test_a_mistake_is_found_at_its_lines(mistake: str, kind: str, marks: set[str
     ],
 )
 def test_a_map_that_a_gpu_would_refuse(mistake: str, problem: str, line: str) -> None:
-    (told,) = sanitize(PROGRAM, [mistake]).problems
+    (shown,) = sanitize(PROGRAM, [mistake]).problems
     number = next(i for i, text in enumerate(LINES, 1) if line in text)
-    assert problem in told
-    assert f"tensors.cu:{number}" in told
+    assert problem in shown
+    assert f"tensors.cu:{number}" in shown
 
 
 GEMM = PROGRAM.with_name("tensor_gemm.cu")
@@ -56,7 +56,7 @@ GEMM = PROGRAM.with_name("tensor_gemm.cu")
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_matrix_product_by_a_ring_of_multicast_tiles_is_clean(seed: int, capfd: pytest.CaptureFixture[str]) -> None:
     report = sanitize(GEMM, seed=seed)
-    assert (report.told, report.exit_status) == ([], 0)
+    assert (report.entries, report.exit_status) == ([], 0)
     assert capfd.readouterr().out == "0 wrong\n"
 
 

@@ -17,7 +17,7 @@ def line_of(text: str) -> int:
 
 def test_texels_are_those_of_the_programming_guide(capfd: pytest.CaptureFixture[str]) -> None:
     report = sanitize(PROGRAM)
-    assert (report.told, report.exit_status) == ([], 0)
+    assert (report.entries, report.exit_status) == ([], 0)
     assert capfd.readouterr().out == (
         "point, border: 0 37 -5 -5\n"
         "linear, clamp: 0 5.5 0.75 30\n"

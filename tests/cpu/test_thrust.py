@@ -35,7 +35,7 @@ centres: 1.5 20.5 6.875 \n\
 def test_results_are_thrusts(name: str, prints: str, capfd: pytest.CaptureFixture[str]) -> None:
     report = sanitize(PROGRAMS / f"thrust_{name}.cu")
     printed = capfd.readouterr().out
-    assert (report.told, report.exit_status) == ([], 0), printed
+    assert (report.entries, report.exit_status) == ([], 0), printed
     assert printed == prints
 
 
@@ -45,7 +45,7 @@ def line_of(text: str) -> int:
 
 
 def test_without_a_mistake_the_program_is_clean(capfd: pytest.CaptureFixture[str]) -> None:
-    assert sanitize(MISTAKES).told == []
+    assert sanitize(MISTAKES).entries == []
     assert capfd.readouterr().out == "400 0\n"
 
 

@@ -15,7 +15,7 @@ LINES = PROGRAM.read_text(encoding="utf-8").splitlines()
 @pytest.mark.parametrize("seed", [0, 3])
 def test_right_kernels_are_clean(seed: int, capfd: pytest.CaptureFixture[str]) -> None:
     report = sanitize(PROGRAM, seed=seed)
-    assert (report.told, report.exit_status) == ([], 0)
+    assert (report.entries, report.exit_status) == ([], 0)
     assert capfd.readouterr().out == "496\n"
 
 

@@ -44,7 +44,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, quick_gxx: Path) -> Made:
             workspace=workspace,
             name=PACKAGE,
             allow_unverified=["cuda"],
-            tell=steps.append,
+            on_step=steps.append,
         )
     return Made(workspace, result, tuple(steps))
 

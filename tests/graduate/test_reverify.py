@@ -67,7 +67,7 @@ def test_a_right_op_passes_and_its_certificate_says_how(tmp_path: Path, monkeypa
     monkeypatch.setattr("trifold.graduate.source_package.write", write)
     steps: list[str] = []
     with pytest.raises(Stopped):
-        graduate(["round_ste"], tmp_path / "out", workspace=workspace, allow_unverified=["cuda"], tell=steps.append)
+        graduate(["round_ste"], tmp_path / "out", workspace=workspace, allow_unverified=["cuda"], on_step=steps.append)
     assert (embedded["examples"], embedded["checks"]) == (EXAMPLES, list(CHECKS))
     assert embedded["devices"] == list(HERE)
     assert embedded["cases"] > 2 * EXAMPLES

@@ -64,7 +64,7 @@ def share_a_module(workspace: Workspace) -> None:
 
 
 def nothing_anew(
-    workspace: Workspace, certificates: Mapping[str, Certificate], tell: Callable[[str], None]
+    workspace: Workspace, certificates: Mapping[str, Certificate], on_step: Callable[[str], None]
 ) -> dict[str, Reverified]:
     """In the place of ``reverify``, which takes its time: what it says of a run that passes."""
     one = {"seed": 7, "examples": 20, "checks": ["values"], "devices": ["cpu"], "cases": 40}

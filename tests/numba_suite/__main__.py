@@ -42,7 +42,7 @@ def arguments() -> argparse.Namespace:
     return given
 
 
-def tell(name: str, outcome: Outcome) -> None:
+def show(name: str, outcome: Outcome) -> None:
     print(f"{outcome.kind:12} {outcome.seconds:8.3f} s  {name}", flush=True)
 
 
@@ -69,7 +69,7 @@ def main() -> int:
         if given.record:
             print("\n".join(pool.map(lambda suite: record(suite, options), chosen)))
             return 0
-        on_end = tell if given.verbose else ignore
+        on_end = show if given.verbose else ignore
         results = list(pool.map(lambda suite: compare(suite, options, given.stock, on_end), chosen))
     if not any(result.measured.outcomes for result in results):
         raise SuiteError(f"no test has '{given.select}' in its name", "give -k a part of a test's name")

@@ -158,7 +158,7 @@ def _prepare(
     if not calls:
         return {}
     report = Report(len(calls), show)
-    made = prepare(calls, workspace, device, workers, tell=lambda call: report.over(call.label))
+    made = prepare(calls, workspace, device, workers, on_finished=lambda call: report.over(call.label))
     report.text(made.text)
     return made.fatal
 

@@ -162,7 +162,7 @@ def prepare(
     program: Sequence[str] = tuple(own_process.command("trifold.bench.prepare_worker")),
     start_s: float = START_S,
     call_s: float = CALL_S,
-    tell: Callable[[FirstCall], None] = lambda call: None,
+    on_finished: Callable[[FirstCall], None] = lambda call: None,
 ) -> Prepared:
     """Make ``calls`` in ``workers`` processes, which have all ended on return.
 
@@ -174,7 +174,7 @@ def prepare(
         program: the command of a process, see :mod:`trifold.bench.prepare_worker`.
         start_s: seconds after which a process that is not ready is given up.
         call_s: seconds after which an unfinished call is given up, with its process.
-        tell: called with each finished call.
+        on_finished: called with each finished call.
     """
     compile_here()
     started = time.monotonic()
@@ -184,7 +184,7 @@ def prepare(
     try:
         for outcome in pool.outcomes(calls):
             outcomes[outcome.call] = outcome
-            tell(outcome.call)
+            on_finished(outcome.call)
     finally:
         pool.close()
     failed = tuple(outcome for outcome in outcomes.values() if outcome.reason)

@@ -194,10 +194,10 @@ class Scope(Stmt):
 
 @dataclass
 class Threads(Stmt):
-    """Runs the body for each thread of the block; ``told``: ``::threadIdx`` is set for it."""
+    """Runs the body for each thread of the block; ``sets_index``: ``::threadIdx`` is set for it."""
 
     body: list[Stmt]
-    told: bool = False
+    sets_index: bool = False
 
 
 @dataclass

@@ -16,7 +16,7 @@ from trifold.draft.host_cpp import call, opposite, string, text_of
 from trifold.draft.host_expressions import as_it_is, is_dtype
 from trifold.draft.host_facts import Knowledge
 from trifold.draft.host_jumps import returns
-from trifold.draft.host_ranges import ranges_told
+from trifold.draft.host_ranges import ranges_in
 from trifold.draft.list_checks import as_loops
 from trifold.draft.refusal import DraftError
 from trifold.draft.walk import walk
@@ -267,10 +267,10 @@ class HostBranches(HostCalls):
 
     def _learn_ranges(self, test: cpp.Expr) -> None:
         """Narrow the ranges of the integers that a check bounds, unless a loop assigns them."""
-        told = {name: each for name, each in ranges_told(test).items() if name not in self.changing}
+        ranges = {name: each for name, each in ranges_in(test).items() if name not in self.changing}
         for value in [value for names in (self.names, *self.callers) for value in names.values()]:
-            if isinstance(value, v.Number) and isinstance(value.expr, cpp.Name) and value.expr.text in told:
-                low, high = told[value.expr.text]
+            if isinstance(value, v.Number) and isinstance(value.expr, cpp.Name) and value.expr.text in ranges:
+                low, high = ranges[value.expr.text]
                 least, most = value.interval or (low, high)
                 value.interval = max(low, least), min(high, most)
                 if value.interval[0] > value.interval[1]:

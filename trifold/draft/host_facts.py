@@ -15,7 +15,7 @@ from trifold.draft.from_calls import FromCalls
 from trifold.draft.host_cpp import call, text_of
 from trifold.draft.host_parts import HostParts
 
-#: What checks tell about a tensor, and about a number that may be None.
+#: What checks show about a tensor, and about a number that may be None.
 _TOLD = ("known", "dimensions", "at_least", "choices", "sizes", "like", "present", "expr")
 _TOLD_OF_NUMBER = ("present", "expr")
 
@@ -46,7 +46,10 @@ class HostFacts(HostParts):
             values = _values_in((self.names, self.arguments, self.callers))
         absent = [each.value for each in facts if isinstance(each, v.Given) and not each.given]
         return {
-            x: (tuple(getattr(x, name) for name in _told(x)), tuple(x.same_shape) if isinstance(x, v.Tensor) else ())
+            x: (
+                tuple(getattr(x, name) for name in _fields(x)),
+                tuple(x.same_shape) if isinstance(x, v.Tensor) else (),
+            )
             for x in values
             if x not in absent
         }
@@ -54,9 +57,9 @@ class HostFacts(HostParts):
     def know(self, before: Knowledge, *ways: Knowledge) -> None:
         """Restore what was known before code that may be skipped, and add what is known after each of the ``ways`` by
         which control arrives."""
-        for value, (told, same_shape) in before.items():
+        for value, (facts, same_shape) in before.items():
             arriving = [way[value] for way in ways if value in way]
-            for number, (name, old) in enumerate(zip(_told(value), told, strict=True)):
+            for number, (name, old) in enumerate(zip(_fields(value), facts, strict=True)):
                 found = [new[number] for new, _ in arriving]
                 agreed = bool(found) and all(each is found[0] or each == found[0] for each in found)
                 setattr(value, name, found[0] if agreed else old)
@@ -65,7 +68,7 @@ class HostFacts(HostParts):
                 value.same_shape = [each for each in first if all(each in shapes for shapes in others)]
 
     def learn_in_branch(self, facts: v.Facts) -> None:
-        """Of what a condition tells of tensors, what is not yet known."""
+        """Of what a condition shows about tensors, what is not yet known."""
         for fact in [each for each in facts if isinstance(each, v.Fact)]:
             of_dtype = fact.dtypes is not None or fact.by_key is not None or fact.same_dtype is not None
             of_shape = (fact.dimensions, fact.at_least, fact.same_shape) != (None, None, None)
@@ -170,7 +173,7 @@ class HostFacts(HostParts):
                 self.require_dimensions(tensor, known.dimensions)
 
 
-def _told(value: Known) -> tuple[str, ...]:
+def _fields(value: Known) -> tuple[str, ...]:
     return _TOLD if isinstance(value, v.Tensor) else _TOLD_OF_NUMBER
 
 

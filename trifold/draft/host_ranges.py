@@ -31,12 +31,12 @@ def range_of_result(op: Any, a: Interval | None, b: Interval | None) -> Interval
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 
-def ranges_told(test: cpp.Expr) -> dict[str, Interval]:
+def ranges_in(test: cpp.Expr) -> dict[str, Interval]:
     """The ranges of the integers, by their C++ variables, for which a condition may be true."""
     found: dict[str, Interval] = {}
     match test:
         case cpp.Infix(operator="&&", left=left, right=right):
-            parts = [*ranges_told(left).items(), *ranges_told(right).items()]
+            parts = [*ranges_in(left).items(), *ranges_in(right).items()]
         case cpp.Infix(operator=op, left=left, right=right) if op in _MIRRORED:
             parts = [*_bounded(left, op, right), *_bounded(right, _MIRRORED[op], left)]
         case _:

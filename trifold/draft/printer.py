@@ -166,8 +166,8 @@ class Printer:
                 self.lines.append("{")
                 self._body(body)
                 self.lines.append("}")
-            case cpp.Threads(body=body, told=told):
-                head = f"trifold::for_each_thread<{str(told).lower()}>(blockDim, [&]"
+            case cpp.Threads(body=body, sets_index=sets_index):
+                head = f"trifold::for_each_thread<{str(sets_index).lower()}>(blockDim, [&]"
                 self.lines.append(
                     f"{head}(uint3 threadIdx, unsigned thread_of_block) __attribute__((always_inline)) {{"
                 )

@@ -289,7 +289,7 @@ class _Kernel:
         # A thread whose atomics repeatedly leave memory unchanged may be waiting for another thread.
         _require(not any("atomic" in called for loop in loops for called in _calls(loop)))
         calls = _calls(region)
-        region.told = bool(loops) or any("atomic" in each or each in self.called for each in calls)
+        region.sets_index = bool(loops) or any("atomic" in each or each in self.called for each in calls)
         region.body = [rebuilt(each, _by_thread) for each in [*first, *region.body, *last]]
 
 

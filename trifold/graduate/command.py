@@ -54,8 +54,8 @@ def graduate(
             raise typer.BadParameter("--check takes neither ops nor --out", param_hint="--check")
         from trifold.graduate.wheel_check import check as check_wheel
 
-        with _status() as tell:
-            checked = check_wheel(check, tell)
+        with _status() as show:
+            checked = check_wheel(check, show)
         _report(checked, json_file, {})
         return
     if not ops:
@@ -66,7 +66,7 @@ def graduate(
     from trifold.graduate.graduate import graduate as run
 
     place = Workspace.find() if workspace is None else Workspace.at(workspace)
-    with _status() as tell:
+    with _status() as show:
         made = run(
             ops,
             out,
@@ -76,7 +76,7 @@ def graduate(
             local_version=local_version,
             arch=arch or (),
             allow_unverified=[str(one) for one in allow_unverified or ()],
-            tell=tell,
+            on_step=show,
         )
     for op, again in made.reverified.items():
         where = " and ".join(again["devices"])

@@ -31,7 +31,7 @@ from trifold.machine.environment import environment
 from trifold.python_imports import shared_modules
 from trifold.workspace import OpFiles, Workspace
 
-Tell = Callable[[str], None]
+OnStep = Callable[[str], None]
 
 _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 # The build's own output, within pip's.
@@ -69,7 +69,7 @@ def graduate(
     local_version: bool = False,
     arch: Sequence[str] = (),
     allow_unverified: Collection[str] = (),
-    tell: Tell = lambda text: None,
+    on_step: OnStep = lambda text: None,
 ) -> Graduated:
     """Make a source package in the new folder ``out``, build its wheel, and test that in a fresh environment.
 
@@ -85,7 +85,7 @@ def graduate(
             index.
         arch: architectures for the CUDA part; default: :data:`trifold.graduate.architectures.DEFAULT`.
         allow_unverified: permitted gaps of the certificates: ``cuda``, ``examples`` (fewer than by default).
-        tell: called with a short text for each step.
+        on_step: called with a short text for each step.
 
     Raises:
         GraduationError: a certificate does not hold, an op fails when verified again, a name is refused, ``out``
@@ -101,7 +101,7 @@ def graduate(
     nvcc = find_nvcc()
     targets = architectures.targets(arch, nvcc)
     with _readable_errors(out), staging.new_folder(out) as stage:
-        tell("certificates")
+        on_step("certificates")
         contents = {files.name: _contents(workspace, files) for files in chosen}
         certificates = {
             files.name: require_certificate(workspace, files, contents[files.name], allow_unverified)
@@ -110,7 +110,7 @@ def graduate(
         for files in chosen:
             _require_whole(files)
         _require_separate(chosen)
-        reverified = reverify(workspace, certificates, lambda text: tell(f"verify anew: {text}"))
+        reverified = reverify(workspace, certificates, lambda text: on_step(f"verify anew: {text}"))
         content = Content(
             package=package,
             distribution=distribution,
@@ -120,14 +120,14 @@ def graduate(
             contents=contents,
             certificates={op: one | {"reverified": reverified[op]} for op, one in certificates.items()},
             tolerances={files.name: Tolerance.of(files) for files in chosen},
-            cases={files.name: _cases(files, tell) for files in chosen},
+            cases={files.name: _cases(files, on_step) for files in chosen},
             targets=targets,
             made=environment(workspace.root, torch.device("cpu")),
             root=workspace.root,
         )
         source_package.write(content, stage)
-        wheel = _build(stage, nvcc is not None, tell)
-        checked = wheel_check.check(wheel, tell)
+        wheel = _build(stage, nvcc is not None, on_step)
+        checked = wheel_check.check(wheel, on_step)
     final = out.expanduser().absolute()
     without = "" if nvcc is not None else "there is no nvcc on this machine"
     place = final / "dist" / wheel.name
@@ -141,8 +141,8 @@ def _contents(workspace: Workspace, files: OpFiles) -> dict[str, bytes]:
     return {str(path.relative_to(workspace.root)): path.read_bytes() for path in every}
 
 
-def _cases(files: OpFiles, tell: Tell) -> object:
-    tell(f"{files.name}: cases for its tests")
+def _cases(files: OpFiles, on_step: OnStep) -> object:
+    on_step(f"{files.name}: cases for its tests")
     return cases.record(files)
 
 
@@ -171,14 +171,14 @@ def _require_separate(chosen: Sequence[OpFiles]) -> None:
             owner[operator] = files.name
 
 
-def _build(stage: Path, cuda: bool, tell: Tell) -> Path:
+def _build(stage: Path, cuda: bool, on_step: OnStep) -> Path:
     """Write the sdist into ``dist`` and build the wheel from it, with a file of both hashes; returns the wheel."""
     dist = stage / "dist"
     dist.mkdir()
     environment_of_build = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     subprocess.run([sys.executable, "-c", _SDIST], cwd=stage, env=environment_of_build, check=True, capture_output=True)
     (sdist,) = dist.iterdir()
-    tell("build the wheel")
+    on_step("build the wheel")
     offline = ["--no-build-isolation", "--no-deps", "--no-index", "--no-cache-dir"]
     settings = ["--config-settings", f"cuda={'yes' if cuda else 'no'}"]
     try:

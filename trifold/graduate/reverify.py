@@ -26,14 +26,14 @@ Reverified = dict[str, Any]
 
 
 def reverify(
-    workspace: Workspace, certificates: Mapping[str, Certificate], tell: Callable[[str], None] = lambda text: None
+    workspace: Workspace, certificates: Mapping[str, Certificate], on_step: Callable[[str], None] = lambda text: None
 ) -> dict[str, Reverified]:
     """Verify a sample of each op with a new seed, on those devices of its certificate that this machine has.
 
     Args:
         workspace: of the ops.
         certificates: by op; current.
-        tell: called with a short text for each step.
+        on_step: called with a short text for each step.
 
     Returns:
         By op, an addition to its certificate: ``seed``, ``examples``, ``checks``, ``devices`` (none if the machine has
@@ -51,7 +51,13 @@ def reverify(
         if not group:
             continue
         report = verify(
-            *ops, workspace=workspace, checks=CHECKS, devices=group, examples=EXAMPLES, seed=seed, watch=InWords(tell)
+            *ops,
+            workspace=workspace,
+            checks=CHECKS,
+            devices=group,
+            examples=EXAMPLES,
+            seed=seed,
+            watch=InWords(on_step),
         )
         for result in report.ops:
             _require_passed(result, group, seed)

@@ -63,7 +63,7 @@ class Checked:
         return asdict(self) | {"wheel": self.wheel.name, "platform": self.needs.platform}
 
 
-def check(wheel: Path, tell: Callable[[str], None] = lambda text: None) -> Checked:
+def check(wheel: Path, on_step: Callable[[str], None] = lambda text: None) -> Checked:
     """Check everything about ``wheel``.
 
     Raises:
@@ -71,15 +71,15 @@ def check(wheel: Path, tell: Callable[[str], None] = lambda text: None) -> Check
         SchemaError: the libraries do not implement what the ports define.
         ToolchainError: no fresh environment can be made here.
     """
-    tell(f"{wheel.name}: hashes")
+    on_step(f"{wheel.name}: hashes")
     files = _contents(wheel)
     facts = _facts(wheel, files)
     _require_certificates(files, facts)
-    tell(f"{wheel.name}: symbols")
+    on_step(f"{wheel.name}: symbols")
     needs = _require_symbols(wheel, files, facts)
     _require_this_machine(wheel)
     with fresh_environment() as environment:
-        tell(f"{wheel.name}: install in a fresh environment")
+        on_step(f"{wheel.name}: install in a fresh environment")
         environment.install(wheel.resolve())
         seen = environment.probe(facts["package"])
         if seen["trifold"] or seen["loaded"]:
@@ -90,7 +90,7 @@ def check(wheel: Path, tell: Callable[[str], None] = lambda text: None) -> Check
             )
         for op, _, implemented in seen["implemented"]:
             require_schemas(seen["declared"][op], implemented, f"ports/{op}.py", f"{op}.cu")
-        tell(f"{wheel.name}: its tests")
+        on_step(f"{wheel.name}: its tests")
         report = _run_tests(environment, facts["package"])
     return Checked(
         wheel,

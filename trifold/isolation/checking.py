@@ -78,7 +78,7 @@ class Checking:
         with simulator.options(compiled=True, checks="none"), fallbacks.refused():
             yield
 
-    def told(self, found: list[Any]) -> Json:
+    def in_reply(self, found: list[Any]) -> Json:
         """The findings, and the comments that allow findings of the kernels that ran, as a part of a reply.
 
         For a port these are only the comments in its own sources: trifold's headers have code that few ops use.

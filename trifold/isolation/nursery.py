@@ -85,9 +85,9 @@ class Forked:
         with self.reading:
             if not self.ended:
                 with self.status:
-                    told = self.status.readline()
+                    line = self.status.readline()
                 # Nothing: the process that waited for it was killed, too.
-                self.ended.append(int(told) if told else -signal.SIGKILL)
+                self.ended.append(int(line) if line else -signal.SIGKILL)
             return self.ended[0]
 
 

@@ -176,7 +176,7 @@ class Server:
             held = Held(owners, owners, inputs=list(inputs.values()))
             reply = self._answer(result, held, owners, list(generators.values()), request)
         reply["copied"] = _sources(computed, result)
-        return reply | self.checking.told(found)
+        return reply | self.checking.in_reply(found)
 
     def do_backward(self, request: Json) -> Json:
         """Gradients of a call or of an earlier backward, for the upstream gradients ``outer``, of which some may be
@@ -214,7 +214,7 @@ class Server:
             after = Held([*held.tensors, *owners], owners, inputs=[*held.inputs, *given] if create_graph else [])
             reply = self._answer(grads, after, owners, [], request)
         reply["copied"] = _sources(computed, grads)
-        return reply | self.checking.told(found)
+        return reply | self.checking.in_reply(found)
 
     def do_read(self, request: Json) -> Json:
         """The current bytes of results that are held."""

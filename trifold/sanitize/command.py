@@ -115,7 +115,7 @@ def sanitize(
             timeout=timeout,
             compute_capability=compute_capability,
             suppressions=suppressions,
-            tell=_show_when_all_are_known if keep_going else _show,
+            on_entry=_show_when_all_are_known if keep_going else _show,
         )
     shown = report.findings if keep_going else [finding for finding in report.findings if finding.accepted]
     allowed = [asdict(each) for each in report.allowed] if keep_going or not report.failed else []
@@ -205,13 +205,13 @@ def _sanitize_on_gpu(
         program, arguments = Path(what[0]), what[1:]
         with _naming_late_options(what[0], arguments):
             report = sanitize_program(
-                program, arguments, options=options, keep_going=keep_going, timeout=timeout, tell=_tell_on_stderr
+                program, arguments, options=options, keep_going=keep_going, timeout=timeout, on_step=_print_on_stderr
             )
         reports = [report]
     else:
         found = Workspace.find() if workspace is None else Workspace.at(workspace)
         names = [found.op(name).name for name in what]
-        reports = [sanitize_op(found, name, timeout or _OP_TIMEOUT_S * 4, _tell_on_stderr) for name in names]
+        reports = [sanitize_op(found, name, timeout or _OP_TIMEOUT_S * 4, _print_on_stderr) for name in names]
     for report in reports:
         for finding in report.findings:
             print(f"{finding}\n", file=sys.stderr)
@@ -226,7 +226,7 @@ def _sanitize_on_gpu(
     raise typer.Exit({"failed": 1, "not run": 2, "clean": 0}[verdict])
 
 
-def _tell_on_stderr(text: str) -> None:
+def _print_on_stderr(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 

@@ -77,12 +77,12 @@ def require_gpu() -> Path:
     return compute_sanitizer.find()
 
 
-def sanitize_op(workspace: Workspace, op: str, timeout: float, tell: Callable[[str], object]) -> GpuReport:
+def sanitize_op(workspace: Workspace, op: str, timeout: float, on_step: Callable[[str], object]) -> GpuReport:
     """Run an op's samples under each tool, in separate processes, with torch's memory cache off.
 
     Args:
         timeout: seconds for one tool's run.
-        tell: called with the name of each step.
+        on_step: called with the name of each step.
 
     Raises:
         ToolchainError: there is no GPU here, or no compute-sanitizer.
@@ -90,13 +90,13 @@ def sanitize_op(workspace: Workspace, op: str, timeout: float, tell: Callable[[s
         WorkspaceError: there is no such op.
     """
     sanitizer = require_gpu()
-    tell(f"{op}: nvcc builds it")
+    on_step(f"{op}: nvcc builds it")
     load_port(workspace.op(op)).kernels("cuda")  # here, since a tool would trace the compilers too
     command = own_process.command("trifold.sanitize.op_worker", op, str(workspace.root))
     environment = os.environ | {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     runs = []
     for tool in TOOLS:
-        tell(f"{op}: {tool}")
+        on_step(f"{op}: {tool}")
         options = ["--destroy-on-device-error=kernel"]  # the next sample is run all the same
         # torch queries features that a driver may lack.
         options += ["--report-api-errors=no"] if tool == "memcheck" else []
@@ -114,7 +114,7 @@ def sanitize_op(workspace: Workspace, op: str, timeout: float, tell: Callable[[s
             )
             if run.status != 0 and not run.report.findings:
                 printed.seek(0)
-                tell(printed.read()[-_LAST_CHARACTERS:])
+                on_step(printed.read()[-_LAST_CHARACTERS:])
         runs.append(run)
     return GpuReport(op, tuple(runs))
 
@@ -126,7 +126,7 @@ def sanitize_program(
     options: Sequence[str],
     keep_going: bool,
     timeout: float | None,
-    tell: Callable[[str], object],
+    on_step: Callable[[str], object],
 ) -> GpuReport:
     """Compile a CUDA program with nvcc and run it under each tool. Its input and output are those of the first run.
 
@@ -143,7 +143,7 @@ def sanitize_program(
     silent: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     runs: list[ToolRun] = []
     for tool in TOOLS:
-        tell(f"{program}: {tool}")
+        on_step(f"{program}: {tool}")
         streams = silent if runs else {}
         command = [str(built.path), *arguments]
         runs.append(compute_sanitizer.run(sanitizer, tool, command, options=[on_error], timeout=timeout, **streams))

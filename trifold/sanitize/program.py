@@ -39,7 +39,7 @@ class ProgramReport:
     Attributes:
         program, arguments: what ran.
         status: the program's exit status; negative: the signal that ended it, which is a problem.
-        told: findings, problems and remarks, in order.
+        entries: findings, problems and remarks, in order.
         allowed: findings that the user accepts in the files that ran.
         seconds: its duration.
     """
@@ -47,20 +47,20 @@ class ProgramReport:
     program: Path
     arguments: tuple[str, ...]
     status: int = 0
-    told: list[Finding | Note] = field(default_factory=list)
+    entries: list[Finding | Note] = field(default_factory=list)
     allowed: tuple[Acceptance, ...] = ()
     seconds: float = 0.0
 
     def add(self, each: Finding | Note) -> bool:
         """Whether it is new: not a finding at a known place."""
         known = len(self.findings)
-        self.told.append(each)
+        self.entries.append(each)
         return isinstance(each, Note) or len(self.findings) > known
 
     @property
     def findings(self) -> list[Finding]:
         """The first of each place, with the count of all."""
-        return places.merged(each for each in self.told if isinstance(each, Finding))
+        return places.merged(each for each in self.entries if isinstance(each, Finding))
 
     @property
     def errors(self) -> list[Finding]:
@@ -74,11 +74,11 @@ class ProgramReport:
 
     @property
     def problems(self) -> list[str]:
-        return [each.says for each in self.told if isinstance(each, Note) and each.kind == "problem"]
+        return [each.says for each in self.entries if isinstance(each, Note) and each.kind == "problem"]
 
     @property
     def remarks(self) -> list[str]:
-        return [each.says for each in self.told if isinstance(each, Note) and each.kind == "remark"]
+        return [each.says for each in self.entries if isinstance(each, Note) and each.kind == "remark"]
 
     @property
     def failed(self) -> bool:
@@ -116,7 +116,7 @@ def sanitize(
     timeout: float | None = None,
     compute_capability: str | None = None,
     suppressions: Path | None = None,
-    tell: Callable[[Finding | Note], object] = lambda each: None,
+    on_entry: Callable[[Finding | Note], object] = lambda each: None,
 ) -> ProgramReport:
     """Compile a CUDA program for the CPU and run it with all checks; its input and output are this process's.
 
@@ -133,7 +133,7 @@ def sanitize(
             compiled (``__CUDA_ARCH__``); default: 9.0, or the environment variable TRIFOLD_COMPUTE_CAPABILITY.
         suppressions: a file of accepted findings, in addition to those that comments of the program accept; default:
             that of the project of the current folder (:mod:`trifold.acceptance`).
-        tell: called with each finding, problem and remark when it occurs; for findings of one place with the first.
+        on_entry: called with each finding, problem and remark when it occurs; for findings of one place with the first.
 
     Raises:
         AcceptanceError: a comment or the file accepts something that is not a finding.
@@ -150,7 +150,7 @@ def sanitize(
 
     def add(each: Finding | Note) -> None:
         if report.add(each):
-            tell(each)
+            on_entry(each)
 
     reading, writing = os.pipe()
     options_of_run = f"{writing} {seed} {schedules} {int(keep_going)} {device}"

@@ -90,9 +90,9 @@ def cause_of_death(status: int, output: IO[bytes], element_bytes: int) -> str:
     if status < 0 or any(line.startswith("Fatal Python error") for line in lines):
         # what() of a C++ exception, and the innermost Python line of the thread that died
         signs = ("what():",) if status < 0 else ("terminate called", "what():", "Fatal Python error")
-        told = [line for line in lines if line.startswith(signs)][-len(signs) :]
+        quoted = [line for line in lines if line.startswith(signs)][-len(signs) :]
         current = itertools.dropwhile(lambda line: not line.startswith("Current thread"), lines)
-        told += [line for line in current if line.startswith("File ")][:1]
+        quoted += [line for line in current if line.startswith("File ")][:1]
     else:
-        told = [line for line in lines if not line.startswith("File ")][-3:]
-    return f"{cause}{': ' + ' / '.join(told) if told else ''}"
+        quoted = [line for line in lines if not line.startswith("File ")][-3:]
+    return f"{cause}{': ' + ' / '.join(quoted) if quoted else ''}"

@@ -61,8 +61,8 @@ class Stop:
 
 
 class _Stopped(Exception):
-    def __init__(self, told: _Progress) -> None:
-        self.told = told
+    def __init__(self, progress: _Progress) -> None:
+        self.progress = progress
 
 
 @dataclass
@@ -123,18 +123,18 @@ def _run_cell(job: Job, environment: dict[str, str], watch: Watch, stop: Stop | 
     while True:
         job = replace(job, nonce=secrets.token_hex(16))
         try:
-            told, death = _run_worker(job, environment, watch, stop)
+            progress, death = _run_worker(job, environment, watch, stop)
         except _Stopped as stopped:
-            names = (stopped.told.check or BUILD, OTHER_CHECKS)
+            names = (stopped.progress.check or BUILD, OTHER_CHECKS)
             left = (Row(name, cell.implementation, cell.device, "not run", reason=INTERRUPTED) for name in names)
-            return [*rows, *stopped.told.rows, *left]
-        rows += [_accepted(row) for row in told.rows]
+            return [*rows, *stopped.progress.rows, *left]
+        rows += [_accepted(row) for row in progress.rows]
         if death is None:
-            return [*rows, *_missing(job, told, rows)]
-        check = told.check or BUILD
+            return [*rows, *_missing(job, progress, rows)]
+        check = progress.check or BUILD
         if not any(row.check == check and row.outcome == "failed" for row in rows):
             rows = [row for row in rows if row.check != check]
-            rows.append(_failed(job, check, Failure(f"{death} during {check}", told.sample, seed=job.seed)))
+            rows.append(_failed(job, check, Failure(f"{death} during {check}", progress.sample, seed=job.seed)))
         died += 1
         job = replace(job, skip=tuple(sorted({row.check for row in rows})))
         if check == BUILD or died >= _RESTARTS:
@@ -150,13 +150,13 @@ def _accepted(row: Row) -> Row:
     return replace(row, outcome="failed", failures=(Failure(f"it was not run, and may not be left out: {row.reason}"),))
 
 
-def _missing(job: Job, told: _Progress, rows: Iterable[Row]) -> list[Row]:
+def _missing(job: Job, progress: _Progress, rows: Iterable[Row]) -> list[Row]:
     """A failed row for each that should have been reported and was not; none if the build failed, which has a row."""
     came = {row.check: row.outcome for row in rows}
     if came.get(BUILD) == "failed" or OTHER_CHECKS in came:
         return []
-    failure = Failure(f"this row did not come: the worker ended during {told.check or 'its start'}", seed=job.seed)
-    return [_failed(job, name, failure) for name in asked_checks(job, told.properties) if name not in came]
+    failure = Failure(f"this row did not come: the worker ended during {progress.check or 'its start'}", seed=job.seed)
+    return [_failed(job, name, failure) for name in asked_checks(job, progress.properties) if name not in came]
 
 
 def asked_checks(job: Job, properties: Iterable[str] = ()) -> list[str]:
@@ -176,7 +176,7 @@ def _run_worker(job: Job, environment: dict[str, str], watch: Watch, stop: Stop 
     Raises:
         _Stopped: ``stop`` was set before the worker's end.
     """
-    told = _Progress()
+    progress = _Progress()
     with tempfile.TemporaryFile() as output:
         read, write = os.pipe()
         with open(read, "rb", buffering=0) as events:
@@ -184,18 +184,20 @@ def _run_worker(job: Job, environment: dict[str, str], watch: Watch, stop: Stop 
             os.close(write)
             _give_way(process.pid, job.nice)
             try:
-                silent = _listen(events, told, job.timeout, lambda event: _pass_on(job, event, told, watch), stop)
+                silent = _listen(
+                    events, progress, job.timeout, lambda event: _pass_on(job, event, progress, watch), stop
+                )
             except BaseException:  # Ctrl-C: leave no worker running
-                _end(process, told)
+                _end(process, progress)
                 raise
             if silent is not None:
-                _end(process, told)
-                return told, f"no answer for {silent:g} s: it hangs, or is too slow for --timeout {job.timeout:g}"
+                _end(process, progress)
+                return progress, f"no answer for {silent:g} s: it hangs, or is too slow for --timeout {job.timeout:g}"
             status = process.wait()
-        if status == 0 and told.done == job.nonce:
-            return told, None
-        _end(process, told)
-        return told, cause_of_death(status, output, 0).replace("the process", "the worker")
+        if status == 0 and progress.done == job.nonce:
+            return progress, None
+        _end(process, progress)
+        return progress, cause_of_death(status, output, 0).replace("the process", "the worker")
 
 
 def _start(job: Job, environment: dict[str, str], events: int, output: int) -> subprocess.Popen[bytes] | Forked:
@@ -221,7 +223,7 @@ def _start(job: Job, environment: dict[str, str], events: int, output: int) -> s
 
 
 def _listen(
-    events: IO[bytes], told: _Progress, timeout: float, pass_on: Callable[[dict[str, Any]], None], stop: Stop | None
+    events: IO[bytes], progress: _Progress, timeout: float, pass_on: Callable[[dict[str, Any]], None], stop: Stop | None
 ) -> float | None:
     """Read events until the worker closes its end; returns None, or the seconds for which it was silent too long."""
     buffer = b""
@@ -230,8 +232,8 @@ def _listen(
         if stop is not None:
             selector.register(stop, selectors.EVENT_READ)
         while True:
-            limit = max(_PATIENCE * timeout, START_S) if told.builds else _PATIENCE * timeout + 60.0
-            ready = [key.fileobj for key, _ in selector.select(max(0.0, told.heard + limit - time.monotonic()))]
+            limit = max(_PATIENCE * timeout, START_S) if progress.builds else _PATIENCE * timeout + 60.0
+            ready = [key.fileobj for key, _ in selector.select(max(0.0, progress.heard + limit - time.monotonic()))]
             if not ready:
                 return limit
             if events in ready:  # read them first: what was reported before the stop counts
@@ -242,22 +244,22 @@ def _listen(
                 *lines, buffer = buffer.split(b"\n")
                 for line in lines:
                     event = json.loads(line)
-                    told.take(event)
+                    progress.take(event)
                     pass_on(event)
             if stop in ready:
-                raise _Stopped(told)
+                raise _Stopped(progress)
 
 
-def _pass_on(job: Job, event: dict[str, Any], told: _Progress, watch: Watch) -> None:
+def _pass_on(job: Job, event: dict[str, Any], progress: _Progress, watch: Watch) -> None:
     match event["event"]:
         case "op" | "builder" if event["pid"]:
             _give_way(event["pid"], job.nice)
         case "plan":
-            watch.planned(job.cell, asked_checks(job, told.properties))
+            watch.planned(job.cell, asked_checks(job, progress.properties))
         case "check":
-            watch.began(job.cell, told.check)
+            watch.began(job.cell, progress.check)
         case "row":
-            watch.ended(job.cell, told.rows[-1])
+            watch.ended(job.cell, progress.rows[-1])
 
 
 def _give_way(leader: int, nice: int) -> None:
@@ -267,10 +269,10 @@ def _give_way(leader: int, nice: int) -> None:
             os.setpriority(os.PRIO_PGRP, leader, min(19, os.getpriority(os.PRIO_PROCESS, 0) + nice))
 
 
-def _end(process: subprocess.Popen[bytes] | Forked, told: _Progress) -> None:
+def _end(process: subprocess.Popen[bytes] | Forked, progress: _Progress) -> None:
     """Kill a worker and its op's processes, in whatever state they are."""
     kill_session(process.pid)
-    for op in (*told.ops[-1:], told.builder):
+    for op in (*progress.ops[-1:], progress.builder):
         if op:
             kill_session(op)
     process.wait()

@@ -28,8 +28,8 @@ class Watch:
 class InWords(Watch):
     """Prints in a few words what runs, and nothing else."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
 
     def began(self, cell: CellName, check: str) -> None:
-        self._tell(f"{cell}: {check}" if check else str(cell))
+        self._show(f"{cell}: {check}" if check else str(cell))

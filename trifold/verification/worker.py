@@ -410,9 +410,9 @@ def _starter(job: Job, *, guarded: bool = False) -> Start:
             forked = nursery.start_op(setup, of_op, connection, incoming, outgoing, output.fileno())
             if forked is not None:
                 return forked
-        told = {**setup, "connection": connection, "incoming": incoming, "outgoing": outgoing}
+        request = {**setup, "connection": connection, "incoming": incoming, "outgoing": outgoing}
         return subprocess.Popen(
-            [*under, *own_process.command("trifold.isolation.server", json.dumps(told))],
+            [*under, *own_process.command("trifold.isolation.server", json.dumps(request))],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -441,9 +441,9 @@ def work(request: str, events: int) -> None:
     warnings.simplefilter("ignore")
     job = Job.from_json(request)
     with open(events, "w", encoding="utf-8") as stream:
-        told = Events(stream)
-        run(job, told)
-        told.done(job.nonce)
+        reported = Events(stream)
+        run(job, reported)
+        reported.done(job.nonce)
 
 
 if __name__ == "__main__":

@@ -206,9 +206,9 @@ def arrive(wanted: dict[str, Any]) -> None:
             _follow(wanted, launches)
         elif _runs():
             gdb.execute("kill", to_string=True)
-        _tell(wanted, {"launches": launches, "next_line": mistake})
+        _write_outcome(wanted, {"launches": launches, "next_line": mistake})
     else:
-        _tell(wanted, {})
+        _write_outcome(wanted, {})
     session.guides = False
     if not session.arrived and not _runs():
         gdb.execute("quit")
@@ -273,7 +273,7 @@ def _misplaced(wanted: dict[str, Any]) -> int | None:
     return None if wanted["line"] in lines or not lines else int(min(lines))
 
 
-def _tell(wanted: dict[str, Any], met: dict[str, Any]) -> None:
+def _write_outcome(wanted: dict[str, Any], met: dict[str, Any]) -> None:
     Path(wanted["outcome"]).write_text(json.dumps({"arrived": session.arrived, **met}), encoding="utf-8")
 
 

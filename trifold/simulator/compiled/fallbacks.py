@@ -48,8 +48,8 @@ def note(function: FunctionType, reason: str) -> None:
         raise NotCompiledError(f"{function.__name__} cannot run as native code: {reason}")
     if not _reasons or _process != os.getpid():
         _process = os.getpid()
-        atexit.unregister(_tell)
-        atexit.register(_tell)
+        atexit.unregister(_print)
+        atexit.register(_print)
     code = function.__code__
     _reasons.setdefault((function.__name__, code.co_filename, code.co_firstlineno), " ".join(reason.split()))
 
@@ -70,6 +70,6 @@ def _shown(file: str) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def _tell() -> None:
+def _print() -> None:
     if _process == os.getpid() and _reasons:
         print(line(), file=sys.stderr, flush=True)
