@@ -289,6 +289,7 @@ SHAPES = ((1, 1), (1, 5000), (1, 1_000_003), (7, 1), (300, 33), (64, 4096), (3, 
 
 
 @pytest.mark.gpu
+@pytest.mark.slow(seconds=60)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("op", OPS)
 def test_cub_itself_computes_the_op(op: str, dtype: torch.dtype) -> None:

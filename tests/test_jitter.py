@@ -154,6 +154,7 @@ def test_a_build_for_the_cpu_has_no_pauses() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.slow(seconds=60)
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_pauses_take_time_and_change_no_number() -> None:
     implementation = load_port(GALLERY.op("softmax"), "jittered")

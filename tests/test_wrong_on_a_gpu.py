@@ -31,6 +31,8 @@ OPS = sorted({planted.op for planted in FAULTS})
 # Four tools slow each call down; a second build is several times as large. Seconds, beside other tests.
 SLOW_ROWS = {"findings": 200, "jitter": 90}
 _OTHERS = 60
+#: Of a fault that makes a kernel wait forever, which the runner ends after some times its limit.
+_WAITING = 120
 
 
 # Of softmax on the CPU, and what kinds of finding show it.
@@ -69,7 +71,8 @@ def few(tmp_path_factory: pytest.TempPathFactory, quick_builds: None) -> dict[st
 
 def _marks(planted: Fault) -> list[pytest.MarkDecorator]:
     missed = [pytest.mark.xfail(reason=planted.missed, strict=False)] if planted.missed else []
-    seconds = SLOW_ROWS.get(planted.row, _OTHERS if planted.missed else 0)
+    waiting = planted.seconds < Fault.seconds
+    seconds = max(SLOW_ROWS.get(planted.row, 0), _WAITING if waiting else 0, _OTHERS if planted.missed else 0)
     return [*missed, *([pytest.mark.slow(seconds=seconds)] if seconds else [])]
 
 

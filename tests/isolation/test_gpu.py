@@ -69,6 +69,7 @@ def test_a_fault_on_the_gpu_ends_the_process_and_the_next_one_works(on_gpu: OpPr
 
 
 @pytest.mark.gpu
+@pytest.mark.slow(seconds=90)
 def test_numba_compiles_a_kernel_for_a_gpu_once_for_all_processes_of_a_cell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
