@@ -190,3 +190,49 @@ def styles_named(x: Tensor) -> Tensor:
         launch(halve_kernel, cdiv(half, 32), part, output(sums), half, n, block=32)
         part, n = sums, half
     return part
+
+
+T = 16
+
+
+@cuda.jit(device=True)
+def at(X, I, t):
+    return X[I[t]]
+
+
+@cuda.jit
+def capitals_kernel(X, I, Y, N, C, T):
+    t = cuda.grid(1)
+    if t < N:
+        for c in range(C):
+            Y[t, c] = at(X[c], I, t) * T
+
+
+def styles_capitals(X: Tensor, I: Tensor, T: int) -> Tensor:  # noqa: E741
+    """Variables and functions with the names of types, namespaces and macros."""
+    check_floating("styles_capitals", X=X)
+    if I.dtype not in (torch.int64, torch.int32) or I.dim() != 1 or X.dim() != 2:
+        raise RuntimeError("styles_capitals: I must be int64 or int32 of one dimension, and X a matrix")
+    N, C = I.shape[0], X.shape[0]
+    Y = X.new_empty(N, C)
+    launch(capitals_kernel, cdiv(N, 32), X, I, output(Y), N, C, T, block=32)
+    return Y
+
+
+def styles_constant(x: Tensor, scale: float) -> Tensor:
+    """A constant with the name of a type."""
+    check_floating("styles_constant", x=x)
+    y = torch.empty_like(x)
+    launch(scale_kernel, cdiv(x.numel(), T), x.reshape(-1), scale, output(y.view(-1)), x.numel(), block=T)
+    return y
+
+
+def styles_expanded(x: Tensor, rows: int) -> Tensor:
+    """A view of an argument that is itself a part of a tensor."""
+    check_floating("styles_expanded", x=x)
+    if x.dim() != 1 or rows < 0:
+        raise RuntimeError("styles_expanded: x must have one dimension, and rows be at least 0")
+    wide = x.expand(rows, x.shape[0])
+    y = x.new_empty(wide.shape)
+    launch(scale_kernel, cdiv(wide.numel(), 32), wide.reshape(-1), 1.0, output(y.view(-1)), wide.numel(), block=32)
+    return y

@@ -101,3 +101,16 @@ def test_a_result_of_another_dtype_has_the_layout_of_the_argument(op: Any) -> No
 def test_names_are_assigned_in_conditions(op: Any, drawn: torch.Generator, count: int) -> None:
     x = torch.randn(count, generator=drawn, dtype=torch.float64)
     torch.testing.assert_close(op.styles_named(x), x.sum().view(1))
+
+
+@pytest.mark.parametrize("index", [torch.int64, torch.int32])
+def test_names_of_types_and_namespaces(op: Any, drawn: torch.Generator, index: torch.dtype) -> None:
+    x = torch.randn(3, 7, generator=drawn)
+    chosen = torch.tensor([6, 0, 2], dtype=index)
+    torch.testing.assert_close(op.styles_capitals(x, chosen, 2), 2 * x[:, chosen.long()].mT)
+    assert torch.equal(op.styles_constant(x, 3.0), 3 * x)
+
+
+def test_a_part_of_a_tensor_is_expanded(op: Any, drawn: torch.Generator) -> None:
+    x = torch.randn(12, generator=drawn)[5:9]
+    assert torch.equal(op.styles_expanded(x, 3), x.expand(3, 4))

@@ -82,7 +82,7 @@ class Host(HostLoops):
         self.facts_if_false: dict[int, v.Facts] = {}
         self.kept: list[Any] = []  # keeps objects alive, so that ids stay unique
         self.launches: list[Launch] = []
-        self.taken: set[str] = set()
+        self.taken = {"T"}  # the parameter of the lambdas that a dtype chooses
         self.body: list[cpp.Stmt] = []
         self.globals = function.__globals__ | vars(__import__("builtins"))
         self.names: dict[str, Any] = {}

@@ -29,10 +29,13 @@ remquo rhypot rint rnorm rnorm3d rnorm4d roundeven rsqrt scalb scalbln scalbn si
 swap tgamma umax umin y0 y1 yn
 """.split()  # noqa: SIM905
 
+# Namespaces that torch's and CUDA's headers open in the global one.
+_NAMESPACES = ("at", "c10", "cooperative_groups", "cuda", "nv", "nvcuda", "std", "torch", "trifold")
+
 #: Names that functions must not have: they would be overloads, which launches cannot name, or second definitions.
 FUNCTION_NAMES = frozenset(
     {
-        *(*FUNCTIONS.values(), *MATHEMATICS.values(), "min", "max", "abs", *_SYSTEM),
+        *(*FUNCTIONS.values(), *MATHEMATICS.values(), "min", "max", "abs", *_SYSTEM, *_NAMESPACES),
         *(name + suffix for name in _MATHEMATICAL for suffix in ("", "f")),
     }
 )

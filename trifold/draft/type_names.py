@@ -56,7 +56,8 @@ class TypeNames:
         main = floating[0] if floating else 0
         names: list[str] = []
         for n, (array, _) in enumerate(wanted):
-            names.append("T" if n == main else free_name(capitalised(array), [*names, "T", "C"]))
+            # An array's own name may be that of a type.
+            names.append("T" if n == main else free_name(capitalised(array), [*names, "T", "C", array]))
         instances = list(product(*(dtypes for _, dtypes in wanted)))
         self.meanings["C"] = self._number_of("T", wanted[main][1])
         for name, dtypes in zip(names, zip(*instances, strict=True), strict=False):

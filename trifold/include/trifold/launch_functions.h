@@ -147,7 +147,7 @@ inline Tensor expand(const Tensor& x, Dims sizes) {
   }
   AtenTensorHandle handle = nullptr;
   TORCH_ERROR_CODE_CHECK(aoti_torch__reinterpret_tensor(x.get(), static_cast<int64_t>(made.size()), made.data(),
-                                                        strides.data(), x.storage_offset(), &handle));
+                                                        strides.data(), /*offset_increment=*/0, &handle));
   return Tensor(handle);
 }
 
