@@ -379,6 +379,26 @@ def changes_a_vector(x):
     x[0] = v.x
 
 
+@cuda.jit
+def effects_of_an_element_that_is_left_out(x):
+    x[0] = (3.0, count_up(x))[0]  # refused: not selected, and changes memory, is not translated
+
+
+@cuda.jit
+def the_length_of_calls(x):
+    x[0] = len((count_up(x), 3.0))  # refused: length of a tuple of calls is not translated; assign the tuple before
+
+
+@cuda.jit(device=True)
+def of_it(function, v):
+    return function(v)
+
+
+@cuda.jit
+def a_function_of_a_library_is_passed(x):
+    x[0] = of_it(math.sqrt, x[1])  # refused: this is not passed to a device function; pass numbers, arrays
+
+
 _PACKED, _ALIGNED = (
     from_dtype(np.dtype([("x", kind), ("y", np.float64)], align=align))[::1]
     for kind, align in ((np.int8, False), (np.float32, True))
@@ -443,4 +463,7 @@ KERNELS = {
     "passes_a_record": [_ALIGNED, _ARRAY],
     "records_in_turn": [_ALIGNED, _ARRAY],
     "changes_a_vector": [_ARRAY],
+    "effects_of_an_element_that_is_left_out": [_ARRAY],
+    "the_length_of_calls": [_ARRAY],
+    "a_function_of_a_library_is_passed": [_ARRAY],
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 import operator
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -30,8 +30,10 @@ Names = dict[str, t.Version]
 class Builder(Loops):
     """Builds one function. ``names`` is None where control does not reach."""
 
-    def __init__(self, source: Source, is_kernel: bool, absent: Collection[str] = ()) -> None:
-        """``absent``: the parameters that are None."""
+    def __init__(
+        self, source: Source, is_kernel: bool, absent: Collection[str] = (), functions: Mapping[str, Any] | None = None
+    ) -> None:
+        """``absent``: the parameters that are None; ``functions``: those that are device functions."""
         self.source = source
         self.absent = absent
         self.is_kernel = is_kernel
@@ -47,6 +49,8 @@ class Builder(Loops):
             version = self._version(name, source.place(source.tree))
             version.parameter = number
             parameters.append(version)
+        for name, function in (functions or {}).items():
+            self.aliases[name] = t.Known(source.place(source.tree), function)
         body = self._block(source.body)
         self.function = t.Function(source, is_kernel, parameters, body, self.versions, self.returns)
         _mark_reads(body)
@@ -192,7 +196,7 @@ class Builder(Loops):
         place = self.source.place(node)
         value = folded(node)
         if value is not None:
-            return t.Constant(place, value, None, self.source.text(node))
+            return t.Constant(place, value, None, self.source.text(node) if isinstance(node, ast.Constant) else None)
         match node:
             case ast.Name(id=name) if name in self.aliases:
                 return replace(self.aliases[name], place=place)

@@ -49,6 +49,8 @@ class Calls(Views):
         """A function of floats. C++'s library also accepts integers, but not always in the type of Numba's
         signature."""
         float64 = self.each(types.float64)
+        if name == "pow" and call.type == self.each(types.float32):
+            name = "powf"  # pow of a float and an integer is a double
         if call.type != float64 or name == "ldexp":
             return self.call(name, call)
         wanted = self._parameter_types(call)

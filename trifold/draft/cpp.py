@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+import numpy as np
 from numba import types
 
 from trifold.draft import oracle, vectors
@@ -315,6 +316,12 @@ NAMES = {
 def not_finite(value: float) -> str:
     """The macro of <cmath> for an infinity or a nan."""
     return "NAN" if math.isnan(value) else "-INFINITY" if value < 0 else "INFINITY"
+
+
+def float32_of(number: float) -> float:
+    """The number as a float32: an infinity beyond its range."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(number))
 
 
 def limits(kind: types.Type) -> Interval | None:

@@ -163,7 +163,7 @@ class Expressions(Calls):
                 name = self.module.constant(constant.name, number, narrow)
                 if name is not None:
                     return cpp.Name(name, type=self.each(narrow), interval=(number, number))
-            text = constant.text if constant.text and constant.text.lower().startswith(("0x", "'")) else str(number)
+            text = _literal_text(constant.text) or str(number)
             if text == str(number) and narrow == types.uint32:
                 narrow = types.int64  # C++'s type of a decimal literal
             if kind[0] == types.uint64 and narrow == types.uint64:
@@ -178,7 +178,15 @@ class Expressions(Calls):
             name = self.module.constant(constant.name, real, kind[0])
             if name is not None:
                 return cpp.Name(name, type=kind)
-        return cpp.Literal(repr(real) + ("f" if kind[0] == types.float32 else ""), real, type=kind)
+        return self._float(real, kind)
+
+    def _float(self, real: float, kind: Type) -> cpp.Expr:
+        if kind[0] != types.float32:
+            return cpp.Literal(repr(real), real, type=kind)
+        rounded = cpp.float32_of(real)
+        if not math.isfinite(rounded):
+            return cpp.Name(cpp.not_finite(rounded), type=kind)
+        return cpp.Literal(f"{real!r}f", rounded, type=kind)
 
     def _attribute(self, expression: t.Attribute) -> cpp.Expr:
         base, name = expression.base, expression.name
@@ -244,6 +252,8 @@ class Expressions(Calls):
         assert result is not None
         if op is operator.not_:
             return self.condition(expression)
+        if op is operator.invert and result == self.boolean:
+            return self.condition(t.Unary(expression.place, operator.not_, operand))
         value = self.value(operand)
         if value.type == self.boolean:
             value = self.numbers.convert(value, self.each(types.int32))
@@ -358,6 +368,7 @@ class Expressions(Calls):
             return self._part_of_call(base, expression.indices[0].value)
         chosen = _chosen(expression)
         if chosen is not None:
+            _require_no_other_effects(expression, chosen)
             return self.value(chosen)
         if is_tuple(expression.type) and isinstance(_whole(expression), t.TupleOf):  # a row of a constant
             return self._tuple_of(expression, self.elements(expression))
@@ -485,6 +496,22 @@ def _chosen(expression: t.Expr) -> t.Expr | None:
         return None
     found: t.Expr = whole.elements[index.value]
     return found
+
+
+def _require_no_other_effects(expression: t.Item, chosen: t.Expr) -> None:
+    """Refuse to leave out elements of a written-out tuple that change memory."""
+    within = set(t.walk_expression(chosen))
+    for each in t.walk_expression(_whole(expression)):
+        if each not in within and isinstance(each, t.Call) and not is_pure(each):
+            problem = "an element of a tuple that is not selected, and changes memory, is not translated"
+            raise DraftError(each.place, problem, "assign what the call returns to a variable before")
+
+
+def _literal_text(text: str | None) -> str | None:
+    """A hexadecimal number or a character in C++, as written."""
+    if text is None or text.startswith("'"):
+        return text
+    return text.replace("_", "'") if text.lower().startswith("0x") else None
 
 
 def _whole(expression: t.Item) -> t.Expr:

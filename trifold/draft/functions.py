@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from numba import types
 
-from trifold.draft import cpp
+from trifold.draft import cpp, oracle
 from trifold.draft import tree as t
 from trifold.draft.arithmetic import Arithmetic, UnnamedType
 from trifold.draft.arrays import Array, Extent, Wanted
@@ -140,7 +140,7 @@ class Module:
                 )
                 if not function.is_kernel:
                     expressions.arrays[version].space = "passed"
-            elif set(kind) == {types.none}:
+            elif oracle.has_no_value(kind):
                 kinds.append(kind)
             else:
                 variable = expressions.variables.of[version]
@@ -217,8 +217,8 @@ class Module:
             name = expressions.variables.of[version].name
             kind = version.type
             assert kind is not None
-            if set(kind) == {types.none}:
-                continue  # an argument that a call leaves out
+            if oracle.has_no_value(kind):
+                continue
             if kinds[number] is not None:
                 parameters.append(Parameter(name, self.numbers.name(kinds[number]), number, "value"))  # type: ignore[arg-type]
                 continue
@@ -277,7 +277,7 @@ class Module:
         arguments: list[cpp.Expr] = []
         for number, (argument, array) in enumerate(zip(call.arguments, arrays, strict=True)):
             kind = written.types[number]
-            if set(kind or ()) == {types.none}:
+            if oracle.has_no_value(kind or ()):
                 continue
             if array is None:
                 assert kind is not None

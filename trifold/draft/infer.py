@@ -61,19 +61,18 @@ class Analysis:
         """The function, once its tuples of several types that are used as wholes are separate variables."""
         owners = list(range(len(arguments)))  # of each parameter, that of the text
         while True:
-            absent = [
-                name for name, kind in zip(source.parameters, arguments, strict=True) if set(kind) == {types.none}
-            ]
-            built = Builder(source, is_kernel, absent).function
+            given = dict(zip(source.parameters, arguments, strict=True))
+            absent = [name for name, kind in given.items() if set(kind) == {types.none}]
+            functions = {name: kind[0].dispatcher for name, kind in given.items() if oracle.is_function(kind)}
+            built = Builder(source, is_kernel, absent, functions).function
             inference = _Inference(built, arguments, self)
             inference.run()
             names = mixed_names(built)
             if not names and not inference.passed_on:
                 built.widths = [owners.count(number) for number in range(len(set(owners)))]
                 return built
-            given = list(zip(source.parameters, arguments, strict=True))
-            owners = [own for own, (name, _) in zip(owners, given, strict=True) for _ in range(names.get(name, 1))]
-            arguments = [part for name, kind in given for part in _parts(kind, names.get(name))]
+            owners = [own for own, name in zip(owners, given, strict=True) for _ in range(names.get(name, 1))]
+            arguments = [part for name, kind in given.items() for part in _parts(kind, names.get(name))]
             before, source = source, split(source, names, inference.passed_on)
             if not names and ast.dump(before.tree) == ast.dump(source.tree):
                 raise DraftError(
@@ -263,6 +262,8 @@ class _Inference:
                 return self._each(oracle.type_of_constant(value))
             case t.Read(version=version):
                 return version.type
+            case t.Known(value=value) if (kind := oracle.type_of_function(value)) is not None:
+                return self._each(kind)
             case t.Known() | t.Slice():
                 return _PARTIAL
             case t.Attribute():
@@ -459,6 +460,11 @@ class _Inference:
             name = getattr(function, "__qualname__", getattr(function, "__name__", str(function)))
             raise DraftError(expression.place, f"{name} is not translated", remedy_for(function, name))
         if known is None:
+            for argument in arguments:
+                if isinstance(argument, t.Known) and argument.type is None:
+                    problem = "this is not passed to a device function"
+                    remedy = "pass numbers, arrays, tuples and device functions, or use it there by its name"
+                    raise DraftError(argument.place, problem, remedy)
             if any(argument.type is None for argument in arguments):
                 return _PARTIAL
             given = [argument.type for argument in expression.arguments if argument.type]

@@ -199,6 +199,8 @@ class Loops(Targets):
 
     def _length_of(self, node: ast.expr) -> t.Expr:
         place, measured = self.source.place(node), self._expression(node)
+        if isinstance(measured, t.TupleOf) and any(isinstance(each, t.Call) for each in t.walk_expression(measured)):
+            raise DraftError(place, "the length of a tuple of calls is not translated", "assign the tuple before")
         if isinstance(measured, t.Read) and isinstance(measured.version.value, t.TupleOf):
             measured = measured.version.value
         if isinstance(measured, t.TupleOf):

@@ -10,6 +10,7 @@ import functools
 import importlib
 import math
 import operator
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,6 +44,23 @@ def _context() -> Any:
 
 # Types of numba-cuda, which is newer, where Numba's own CUDA target has others.
 _NEWER = {math.tanh: types.float16, operator.pos: types.float16}
+
+
+def type_of_function(value: Any) -> types.Type | None:
+    """The type of a device function as an argument, which is one of its own; None: it is another object."""
+    found = getattr(value, "_numba_type_", None)
+    return found if isinstance(found, types.Dispatcher) else None
+
+
+def is_function(kind: Sequence[types.Type]) -> bool:
+    """Whether arguments of this type are one device function."""
+    return all(isinstance(each, types.Dispatcher) for each in kind)
+
+
+def has_no_value(kind: Sequence[types.Type]) -> bool:
+    """Whether a parameter of this type, None or a device function, does not exist in C++: it decides which function is
+    called."""
+    return bool(kind) and all(isinstance(each, types.Dispatcher | types.NoneType) for each in kind)
 
 
 @functools.cache

@@ -55,7 +55,7 @@ class Constant(Expr):
 
     value: Any
     name: str | None = None
-    text: str | None = None  # as written
+    text: str | None = None  # as written, of a single literal
     of_enumeration: bool = False
 
 

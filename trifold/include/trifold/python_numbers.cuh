@@ -4,6 +4,7 @@
 #include <trifold/cuda.cuh>
 
 #include <cmath>
+#include <concepts>
 #include <cstring>
 #include <type_traits>
 
@@ -59,6 +60,13 @@ __host__ __device__ __forceinline__ T python_round(T x, int64_t digits) {
   return static_cast<T>(digits < 0 ? z * factor : z / rest / factor);
 }
 
+// The remainder in Numba's code for a GPU, by a division. It differs from fmod's if the quotient has more bits than the
+// type, and is nan for an infinite divisor.
+template <std::floating_point T>
+__host__ __device__ __forceinline__ T remainder_of_division(T a, T b) {
+  return fma(-trunc(a / b), b, a);
+}
+
 // a // b, rounded down. For integers, 0 if b is 0.
 template <class A, class B, class T = std::common_type_t<A, B>>
 __host__ __device__ __forceinline__ T floor_div(A dividend, B divisor) {
@@ -73,7 +81,7 @@ __host__ __device__ __forceinline__ T floor_div(A dividend, B divisor) {
     return a / b;
   } else {
     if (b == 0) return a / b;
-    T rest = fmod(a, b);
+    T rest = remainder_of_division(a, b);
     T quotient = (a - rest) / b;
     if (rest != 0 && (b < 0) != (rest < 0)) quotient -= T(1);
     if (quotient == 0) return copysign(T(0), a / b);
@@ -96,7 +104,7 @@ __host__ __device__ __forceinline__ T floor_mod(A dividend, B divisor) {
     return a % b;
   } else {
     if (b == 0) return T(NAN);
-    const T rest = fmod(a, b);
+    const T rest = remainder_of_division(a, b);
     if (rest == 0) return copysign(T(0), b);
     return (rest < 0) != (b < 0) ? rest + b : rest;
   }
