@@ -408,3 +408,17 @@ def f(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         tmp_path,
     )
     assert f"    result: {returned} = op.f(x){picked}\n    return result" in drafted.text
+
+
+@pytest.mark.parametrize(
+    ("returned", "result"), [("x", "Tensor(a!)"), ("y", "Tensor"), ("x, y", "(Tensor(a!), Tensor)")]
+)
+def test_a_result_that_is_an_argument_is_so_in_the_schema(returned: str, result: str, tmp_path: Path) -> None:
+    hint = "tuple[Tensor, Tensor]" if "," in returned else "Tensor"
+    text = f"""
+def f(x: Tensor) -> {hint}:
+    y = torch.empty_like(x)
+    launch(None, 1, 1, output(x), output(y))
+    return {returned}
+"""
+    assert f'"f(Tensor(a!) x) -> {result}"' in of_text(text, tmp_path).text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import typing
 from collections import Counter
 from collections.abc import Sequence
@@ -109,7 +110,9 @@ class LaunchFunction:
         marks = {name: f"({chr(ord('a') + number)}!)" for number, name in enumerate(self.written)}
         types = (f"{kind[:6]}{marks[n]}{kind[6:]}" if n in marks else kind for n, kind in self.parameters.items())
         arguments = ", ".join(f"{kind} {name}" for kind, name in zip(types, self.parameters, strict=True))
-        returned = self.results[0] if len(self.results) == 1 else f"({', '.join(self.results)})"
+        names = itertools.chain(self.result_names, itertools.repeat(""))
+        results = [f"{kind}{marks.get(name, '')}" for kind, name in zip(self.results, names, strict=False)]
+        returned = results[0] if len(results) == 1 else f"({', '.join(results)})"
         return f"{self.name}({arguments}) -> {returned}"
 
 
