@@ -278,6 +278,19 @@ def other_device(x: Tensor, like: Tensor) -> Tensor:
 """
 
 
+#: A tensor that may be None, for which another one stands.
+MAYBE_OF_OTHER_DEVICE = """
+def maybe_of_other_device(x: Tensor, like: Tensor | None) -> Tensor:
+    if x.dtype != torch.float32 or (like is not None and like.dtype != torch.float32):
+        raise RuntimeError("maybe_of_other_device: float32")
+    y = x.new_empty(x.numel())
+    if like is None:
+        like = x
+    launch(copy_kernel, 1, like.reshape(-1), output(y), x.numel())
+    return y
+"""
+
+
 ALIKE = """
 SIDES = 4, 8
 

@@ -29,6 +29,7 @@ from tests.draft.launch_texts import (
     INTEGERS_ONLY,
     KEPT_APART,
     KNOWS_NO_GRID,
+    MAYBE_OF_OTHER_DEVICE,
     NAMED,
     NAMED_T,
     OF_COMPLEX,
@@ -90,6 +91,11 @@ DRAFTED = {
     ),
     # A new tensor is on the device of the one that it is made like.
     "other_device": (OTHER_DEVICE, "", ['check_same_device("other_device", x, "x", like, "like")']),
+    "maybe_of_other_device": (
+        MAYBE_OF_OTHER_DEVICE,
+        "",
+        ["if (like.has_value()) {", 'check_same_device("maybe_of_other_device", x, "x", like.value(), "like")'],
+    ),
     "named": (
         NAMED,
         "",

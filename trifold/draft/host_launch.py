@@ -94,7 +94,11 @@ def _check_devices(host: Host, passed: list[Any]) -> None:
     for pair in host.one_device.unknown(arguments, launched, host.key, keep=keep):
         named = (part for name in pair for part in (_expression_of(arguments[name]), host.message_part(name)))
         op = host.message_part(host.function.__name__)
-        host.into.append(cpp.Run(call("trifold::check_same_device", op, *named)))
+        check: cpp.Stmt = cpp.Run(call("trifold::check_same_device", op, *named))
+        for name in pair:
+            if not arguments[name].present:
+                check = cpp.If(call(f"{text_of(arguments[name].expr)}.has_value"), [check], [])
+        host.into.append(check)
 
 
 def _expression_of(argument: v.Tensor | v.Tensors) -> cpp.Expr:
@@ -102,7 +106,7 @@ def _expression_of(argument: v.Tensor | v.Tensors) -> cpp.Expr:
     if isinstance(argument, v.Tensors):
         assert argument.element is not None
         return argument.element.expr
-    return argument.expr
+    return argument.expr if argument.present else call(f"{text_of(argument.expr)}.value")
 
 
 def _as_now(number: v.Number) -> v.Number:

@@ -30,8 +30,8 @@ class OneDevice:
             keep: whether every later statement is only reached after these comparisons.
         """
         names = list(dict.fromkeys(name for tensor in launched for name in v.devices_in(tensor.memory)))
-        names = [name for name in names if arguments[name].present]
-        first = next((name for name in names if arguments[name] is key), names[0] if names else "")
+        given = [name for name in names if arguments[name].present]  # the others may be None
+        first = next((name for name in names if arguments[name] is key), (given or names or [""])[0])
         others = [name for name in names if not any({first, name} <= group for group in self._groups)]
         if keep:
             self._join(set(names))
