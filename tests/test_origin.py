@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import strategies as st
+from torch import Tensor
 
 from tests.drawn_specs import cell_here
 from tests.wrong.entry import GALLERY
+from trifold.isolation.computed import Computed
 from trifold.spec import AliasCase, Call, Spec, TensorCase
 from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import Forward
@@ -71,3 +75,27 @@ def _cell(call: Call) -> Cell:
 
     spec = Spec(calls=lambda limits: st.just(call), smooth=[call])
     return cell_here(right, right, spec, files=GALLERY.op("add"))
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        lambda x: x.flatten(),
+        lambda x: x.ravel(),
+        lambda x: x.view_as(torch.empty(8, 6)),
+        lambda x: x.movedim(0, -1),
+        lambda x: x.swapaxes(0, 1).unflatten(0, (2, 3)),
+        lambda x: x.chunk(2)[1],
+        lambda x: x.narrow(1, 2, 4),
+    ],
+)
+def test_what_torch_moves_it_does_not_compute(moved: Callable[[Tensor], Tensor]) -> None:
+    """Contiguous or not: some of these copy."""
+    drawn = torch.Generator().manual_seed(1)
+    for x in (torch.randn(8, 6, generator=drawn), torch.randn(6, 8, generator=drawn).mT):
+        with Computed([]) as computed:
+            y = moved(x)
+        assert computed.source_of(2 * y) == ""
+        with Computed([]) as computed:
+            y = torch.neg(x)
+        assert computed.source_of(2 * y) == "torch's neg"

@@ -20,9 +20,12 @@ _DIFFERENT = 16  # distinct numbers that make it improbable that a scale and a s
 # Operators that allocate, move or cast without computing. Views of other names share the memory of an argument.
 _MOVES = frozenset(
     """
-    alias as_strided clone contiguous copy copy_ detach empty empty_like empty_strided expand fill_ full full_like
-    lift_fresh new_empty new_empty_strided new_zeros ones ones_like permute reshape resolve_conj resolve_neg select
-    slice squeeze t _to_copy to transpose unsqueeze _unsafe_view view zero_ zeros zeros_like
+    adjoint alias as_strided broadcast_tensors broadcast_to chunk clone contiguous copy copy_ detach diagonal empty
+    empty_like empty_strided expand expand_as fill_ flatten full full_like lift_fresh mH mT matrix_H moveaxis movedim
+    narrow new_empty new_empty_strided new_full new_ones new_zeros numpy_T ones ones_like permute ravel reshape
+    reshape_as resolve_conj resolve_neg select slice split split_with_sizes squeeze swapaxes swapdims t _to_copy to
+    transpose type_as unbind unflatten unsqueeze _unsafe_view view view_as view_as_complex view_as_real zero_ zeros
+    zeros_like
     """.split()  # noqa: SIM905 -- a list of 40 quoted strings is harder to read
 )
 
