@@ -196,12 +196,12 @@ T = 16
 
 
 @cuda.jit(device=True)
-def at(X, I, t):
+def at(X, I, t):  # noqa: E741
     return X[I[t]]
 
 
 @cuda.jit
-def capitals_kernel(X, I, Y, N, C, T):
+def capitals_kernel(X, I, Y, N, C, T):  # noqa: E741
     t = cuda.grid(1)
     if t < N:
         for c in range(C):
@@ -235,4 +235,29 @@ def styles_expanded(x: Tensor, rows: int) -> Tensor:
     wide = x.expand(rows, x.shape[0])
     y = x.new_empty(wide.shape)
     launch(scale_kernel, cdiv(wide.numel(), 32), wide.reshape(-1), 1.0, output(y.view(-1)), wide.numel(), block=32)
+    return y
+
+
+ROUNDS = {torch.float16: 1, torch.float32: 2, torch.float64: 3}
+SETTINGS = {torch.float16: (64, 2), torch.float32: (32, 1), torch.float64: (32, 3)}
+
+
+def _blocks(rows, columns):
+    return cdiv(rows * columns, 32)
+
+
+def styles_tables(x: Tensor) -> Tensor:
+    """Tables by dtype, sizes as arguments, a size in a shape, formatted messages."""
+    if x.dtype not in (torch.float16, torch.float32, torch.float64):
+        raise RuntimeError("styles_tables: x must be floating, not {}".format(x.dtype))  # noqa: UP032
+    if x.dim() != 2:
+        raise RuntimeError("styles_tables: x of {0} dimensions, {0:.1f}, {shape}".format(x.dim(), shape=x.shape))
+    y = x.new_zeros(x.shape)
+    if 0 in x.shape:
+        return y
+    threads, parts = SETTINGS[x.dtype]
+    factor = float(ROUNDS[x.dtype])
+    if 7 not in x.shape:
+        factor += parts
+    launch(scale_kernel, _blocks(*x.shape), x.reshape(-1), factor, output(y.view(-1)), x.numel(), block=threads)
     return y

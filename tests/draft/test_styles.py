@@ -114,3 +114,22 @@ def test_names_of_types_and_namespaces(op: Any, drawn: torch.Generator, index: t
 def test_a_part_of_a_tensor_is_expanded(op: Any, drawn: torch.Generator) -> None:
     x = torch.randn(12, generator=drawn)[5:9]
     assert torch.equal(op.styles_expanded(x, 3), x.expand(3, 4))
+
+
+@pytest.mark.parametrize("shape", [(3, 7), (4, 5), (0, 3)])
+@pytest.mark.parametrize(
+    ("dtype", "rounds", "parts"), [(torch.float16, 1, 2), (torch.float32, 2, 1), (torch.float64, 3, 3)]
+)
+def test_entries_of_a_dtype_and_sizes_of_a_shape(
+    op: Any, drawn: torch.Generator, shape: tuple[int, ...], dtype: torch.dtype, rounds: int, parts: int
+) -> None:
+    x = torch.randn(shape, generator=drawn).to(dtype)
+    factor = rounds + (0 if 7 in shape else parts)
+    torch.testing.assert_close(op.styles_tables(x), factor * x)
+
+
+def test_messages_by_format(op: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"x must be floating, not torch.int32"):
+        op.styles_tables(torch.ones(2, 2, dtype=torch.int32))
+    with pytest.raises(RuntimeError, match=r"x of 1 dimensions, 1.0, (torch.Size\()?\[?\(?3"):
+        op.styles_tables(torch.ones(3))

@@ -163,7 +163,9 @@ class HostCalls(HostFacts):
             return v.Text(owner.parts[1:])
         if isinstance(owner, v.Shape) and name == "numel":
             return self.product(owner, node)
-        if isinstance(owner, str):
+        if isinstance(owner, str) and name == "format":
+            return self.formatted_by_fields(owner, arguments, keywords, node)
+        if isinstance(owner, str) and not any(_symbolic(each) for each in (*arguments, *keywords.values())):
             return getattr(owner, name)(*arguments, **keywords)
         problem = f".{name} is not translated in a launch function"
         raise DraftError(self.place(node), problem, "use numbers, tuples, and methods of tensors")
@@ -208,4 +210,6 @@ def _precision(function: v.Either) -> v.Precision | None:
 def _symbolic(value: Any) -> bool:
     if isinstance(value, tuple):
         return any(_symbolic(each) for each in value)
-    return isinstance(value, (v.Number, v.Tensor, v.Shape, v.Text, v.DtypeOf, v.Output, v.DeviceOf))
+    if isinstance(value, list):
+        return any(_symbolic(each) for each in value)
+    return type(value).__module__ == v.__name__  # of a class of values that the call decides

@@ -302,12 +302,14 @@ class Conditions:
         return v.Number(opposite(same) if negated else same, v.BOOL, of_dtype=known)
 
     def _is_in(self, negated: bool, a: Any, b: Any, node: ast.Compare) -> Any:
+        if isinstance(b, v.Shape | v.Sizes):
+            return self._is_size(negated, node)
         if isinstance(b, (set, frozenset)):
             b = tuple(sorted(b, key=repr))  # in one order in each run
         if not isinstance(b, (tuple, list, dict)):
             raise DraftError(
                 self.place(node),
-                "`in` is translated for a tuple, a list, a set or a dict",
+                "`in` is translated for a shape, a tuple, a list, a set or a dict",
                 "write a tuple of numbers, dtypes or strings",
             )
         if isinstance(a, v.DtypeOf):
@@ -323,6 +325,16 @@ class Conditions:
             facts = (v.Fact(a.bytes_of, sizes=tuple(b)),)
             return self.knowing(opposite(joined.expr) if negated else joined.expr, facts, negated)
         return v.Number(opposite(joined.expr), v.BOOL) if negated else joined
+
+    def _is_size(self, negated: bool, node: ast.Compare) -> Any:
+        """``0 in x.shape`` as ``any(size == 0 for size in x.shape)``."""
+        size = "size.in"  # no variable of Python has this name
+        equal = ast.Compare(ast.Name(size, ast.Load()), [ast.Eq()], [node.left])
+        each = ast.comprehension(ast.Name(size, ast.Store()), node.comparators[0], [], 0)
+        found: ast.expr = ast.Call(ast.Name("any", ast.Load()), [ast.GeneratorExp(equal, [each])], [])
+        if negated:
+            found = ast.UnaryOp(ast.Not(), found)
+        return self.evaluate(ast.fix_missing_locations(ast.copy_location(found, node)))
 
     def _dtype_in(self, negated: bool, a: v.DtypeOf, b: tuple[Any, ...], node: ast.AST) -> Any:
         assert a.tensor is not None

@@ -6,7 +6,7 @@ import ast
 import dataclasses
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -153,7 +153,7 @@ class HostExpressions(HostComprehensions):
             if isinstance(node, ast.Starred):
                 inner = self.evaluate(node.value)
                 if isinstance(inner, v.Shape):
-                    found += inner.parts
+                    found += (each for part in inner.parts for each in self.sizes_in(part))
                 elif isinstance(inner, (tuple, list)):
                     found += inner
                 elif isinstance(inner, v.Sizes):
@@ -168,6 +168,12 @@ class HostExpressions(HostComprehensions):
             else:
                 found.append((evaluate or self.evaluate)(node))
         return v.Sizes(self.joined_sizes(found)) if unpacked else tuple(found)
+
+    def sizes_in(self, part: Any) -> Sequence[Any]:
+        """A range of a shape's dimensions as its sizes, if their number is known."""
+        if not isinstance(part, v.Part) or part.tensor.dimensions is None:
+            return [part]
+        return [self.size(part.tensor, d) for d in range(part.start, part.tensor.dimensions + part.stop)]
 
     # --------------------------------------------------------------------------------------------- numbers
 

@@ -253,11 +253,25 @@ class HostParts(HostExpressions):
             return self.entry(base, at, node)
         if isinstance(at, v.Text) and isinstance(base, dict):
             return self.entry_of_text(base, at, node)
+        if isinstance(at, v.DtypeOf) and isinstance(base, dict):
+            return self._entry_of_dtype(base, at, node)
         if isinstance(at, (v.Number, v.Text)):
             raise DraftError(
                 self.place(node), "this index is not known while drafting", "choose: a if k % 2 == 0 else b"
             )
         return base[at]
+
+    def _entry_of_dtype(self, table: dict[Any, Any], dtype: v.DtypeOf, node: ast.Subscript) -> Any:
+        """``a if x.dtype == k else b`` for the entries of the dtypes that x may have."""
+        possible = [each for each in table if dtype.dtypes is None or each in dtype.dtypes]
+        if dtype.dtypes is None or len(possible) != len(set(dtype.dtypes)):
+            problem = "a dtype without an entry is not excluded here"
+            raise DraftError(self.place(node), problem, "check x.dtype before, for the dtypes of the table")
+        chosen: ast.expr = ast.Constant(table[possible[-1]])
+        for each in reversed(possible[:-1]):
+            test = ast.Compare(node.slice, [ast.Eq()], [ast.Constant(each)])
+            chosen = ast.IfExp(test, ast.Constant(table[each]), chosen)
+        return self.evaluate(ast.fix_missing_locations(ast.copy_location(chosen, node)))
 
     def entry(self, table: dict[Any, Any], key: v.Number, node: ast.Subscript) -> Any:
         """The value of a dict of constants for a key that depends on the call."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
+import string as string_module
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -30,16 +33,22 @@ class HostTexts(Conditions):
                 parts += ["'", *self.in_words(value, node), "'"]
             elif node.format_spec is None:
                 parts += self.in_words(value, node)
-            elif isinstance(value, v.Number) and (form := _format_of_float(node.format_spec)):
-                digits = (value.expr if value.type == v.FLOAT else cpp.Cast("double", value.expr, type=v.FLOAT),)
-                in_digits = call("trifold::in_digits", *digits)
-                parts.append(in_digits if form == "g" else call("trifold::in_format", string(f"%{form}"), *digits))
             else:
-                remedy = "leave it out, or write one of a number such as {x:.3f} or {x:g}"
-                raise DraftError(self.place(node), "this format in a message is not translated", remedy)
+                form = _constant_text(node.format_spec) if node.conversion == -1 else None
+                parts.append(self.in_format(value, form, node))
         if all(isinstance(part, str) for part in parts):
             return "".join(str(part) for part in parts)
         return v.Text(tuple(parts))
+
+    def in_format(self, value: Any, form: str | None, node: ast.AST) -> cpp.Expr:
+        """A number in a format that printf has as well: ``g``, ``.3f``, ``10.2e``."""
+        if not isinstance(value, v.Number) or not re.fullmatch(r"\d*(\.\d+)?[fFeEgG]", form or ""):
+            remedy = "leave it out, or write one of a number such as {x:.3f} or {x:g}"
+            raise DraftError(self.place(node), "this format in a message is not translated", remedy)
+        digits = value.expr if value.type == v.FLOAT else cpp.Cast("double", value.expr, type=v.FLOAT)
+        if form == "g":
+            return call("trifold::in_digits", digits)
+        return call("trifold::in_format", string(f"%{form}"), digits)
 
     def in_words(self, value: Any, node: ast.AST) -> list[str | cpp.Expr]:
         match value:
@@ -92,6 +101,26 @@ class HostTexts(Conditions):
             parts += [*self.in_words(value, node), word]
         return v.Text(tuple(parts))
 
+    def formatted_by_fields(
+        self, text: str, arguments: Sequence[Any], keywords: Mapping[str, Any], node: ast.AST
+    ) -> v.Text | str:
+        """``"{} of {name:.3f}".format(a, name=b)``."""
+        parts: list[str | cpp.Expr] = []
+        given = {str(number): value for number, value in enumerate(arguments)} | dict(keywords)
+        automatic = itertools.count()
+        for words, field, form, conversion in string_module.Formatter().parse(text):
+            parts.append(words)
+            if field is None:
+                continue
+            name = field or str(next(automatic))
+            if name not in given or conversion:
+                raise DraftError(self.place(node), "a format in a message is not translated", "write it as f-string")
+            value = given[name]
+            parts += [self.in_format(value, form, node)] if form else self.in_words(value, node)
+        if all(isinstance(part, str) for part in parts):
+            return "".join(str(part) for part in parts)
+        return v.Text(tuple(parts))
+
     def list_of(self, shape: Any, node: ast.AST) -> cpp.Expr:
         if isinstance(shape, v.Sizes):
             return shape.expr
@@ -109,12 +138,12 @@ def _range(part: v.Part) -> cpp.Expr:
     return call("trifold::sizes_of", part.tensor.expr, cpp.Name(str(part.start)), cpp.Name(str(part.stop)))
 
 
-def _format_of_float(spec: ast.expr) -> str:
-    """A format that printf has as well: ``g``, ``.3f``, ``10.2e``; "" for any other one."""
-    match spec:
-        case ast.JoinedStr(values=[ast.Constant(value=str(text))]) if re.fullmatch(r"\d*(\.\d+)?[fFeEgG]", text):
+def _constant_text(node: ast.expr) -> str | None:
+    """The text of a format that has no fields."""
+    match node:
+        case ast.JoinedStr(values=[ast.Constant(value=str(text))]):
             return text
-    return ""
+    return None
 
 
 def text_parts(value: Any) -> tuple[str | cpp.Expr, ...]:
