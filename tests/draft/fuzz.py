@@ -18,6 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 SIGNED = ("int64", "int32", "int16", "int8")
+#: CPython folds those with an operator.
+CONSTANT_INTEGERS = ("0x7F", "0xFFFFFFFF", "(0x10 - 5)", "(0xFF << 24)")
 INTEGERS = (*SIGNED, "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float64", "float32", "float16")
 THREADS, BLOCKS, SLOTS = 8, 2, 4  # a block's threads, blocks, and results of each kind of a thread
@@ -85,7 +87,8 @@ class Expressions:
         """Of some integer type; to be taken bits of, used as an operand, or converted."""
         form = self._choices.below(16) if depth else 0
         if form <= 1:
-            return self._choices.one((*scope.integers, str(self._choices.below(300) - 20), "SCALE", "WIDTHS[1]"))
+            small = str(self._choices.below(300) - 20)
+            return self._choices.one((*scope.integers, small, *CONSTANT_INTEGERS, "SCALE", "WIDTHS[1]"))
         left = self.integer(scope, depth - 1)
         if form == 2:
             return f"({self._choices.one(('-', '~', '+'))}{left})"
@@ -128,7 +131,7 @@ class Expressions:
         if form == 3 and len(scope.raw) > 1:
             return f"({self._choices.one(scope.raw)} {self._choices.one(compare)} {self._choices.one(scope.raw)})"
         if form == 4:
-            return f"(not {self.flag(scope, depth - 1)})"
+            return f"({self._choices.one(('not ', '~'))}{self.flag(scope, depth - 1)})"
         word = self._choices.one(("and", "or", "<"))
         if word == "<":
             return f"(-9 < np.int32({left}) < np.int32({self.integer(scope, depth - 1)}))"
@@ -137,7 +140,7 @@ class Expressions:
     def real(self, scope: Scope, depth: int = _DEEPEST) -> str:
         form = self._choices.below(14) if depth else 0
         if form <= 1:
-            return self._choices.one((*scope.raw, *scope.floats, "0.5", "2.0", "RATIO", "1"))
+            return self._choices.one((*scope.raw, *scope.floats, "0.5", "2.0", "np.float32(0.1)", "RATIO", "1"))
         left = self.real(scope, depth - 1)
         if form == 2:
             return f"np.{self._choices.one(FLOATS)}({left})"
