@@ -51,6 +51,9 @@ from tests.draft.launch_texts import (
     WORDS,
 )
 from tests.draft.test_refusals import drafting
+from trifold.draft import cpp
+from trifold.draft import host_values as v
+from trifold.draft.one_device import OneDevice
 
 #: Launch functions, what their kernel does to an element, and lines of the drafts.
 DRAFTED = {
@@ -317,3 +320,20 @@ def test_these_are_refused(drafts: tuple[dict[str, list[str]], dict[str, str]]) 
     assert drafts[1].keys() == REFUSED.keys()
     for op, (_, words) in REFUSED.items():
         assert words in drafts[1][op]
+
+
+@pytest.mark.parametrize(
+    ("present", "pairs"),
+    [
+        ("abc", [("b", "a"), ("b", "c")]),
+        ("ac", [("a", "b"), ("a", "c")]),  # b, which decides the dtype, may be None: a and c are compared all the same
+        ("", [("a", "b"), ("a", "c"), ("b", "c")]),
+    ],
+)
+def test_devices_are_compared_with_a_tensor_that_is_given(present: str, pairs: list[tuple[str, str]]) -> None:
+    tensors = {
+        name: v.Tensor(cpp.Name(name), optional=True, present=name in present, memory=v.of_argument(name))
+        for name in "abc"
+    }
+    found = OneDevice().unknown(tensors, tensors.values(), tensors["b"], keep=True)
+    assert found == pairs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -31,11 +32,16 @@ class OneDevice:
         """
         names = list(dict.fromkeys(name for tensor in launched for name in v.devices_in(tensor.memory)))
         given = [name for name in names if arguments[name].present]  # the others may be None
-        first = next((name for name in names if arguments[name] is key), (given or names or [""])[0])
-        others = [name for name in names if not any({first, name} <= group for group in self._groups)]
+        if not given:
+            return [pair for pair in itertools.combinations(names, 2) if not self._are_known(*pair)]
+        first = next((name for name in given if arguments[name] is key), given[0])
+        others = [name for name in names if not self._are_known(first, name)]
         if keep:
             self._join(set(names))
         return [(first, name) for name in others if name != first]
+
+    def _are_known(self, *names: str) -> bool:
+        return any(group.issuperset(names) for group in self._groups)
 
     def _join(self, names: set[str]) -> None:
         joined = names.union(*(group for group in self._groups if group & names))
