@@ -92,11 +92,8 @@ class Arithmetic:
         number = value.value
         if isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number):
             return None
-        if set(to) == {types.float64}:
-            return cpp.Literal(repr(float(number)), float(number), type=to)
-        if set(to) == {types.float32}:
-            rounded = cpp.float32_of(number)
-            return cpp.Literal(f"{float(number)!r}f", rounded, type=to) if math.isfinite(rounded) else None
+        if set(to) in ({types.float64}, {types.float32}):
+            return cpp.float_literal(float(number), to)
         if set(to) == {types.int64} and isinstance(number, int) and value.type and fits((number, number), types.int64):
             return cpp.Cast("int64_t", value, type=to, interval=(number, number))
         return None

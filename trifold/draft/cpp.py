@@ -318,10 +318,13 @@ def not_finite(value: float) -> str:
     return "NAN" if math.isnan(value) else "-INFINITY" if value < 0 else "INFINITY"
 
 
-def float32_of(number: float) -> float:
-    """The number as a float32: an infinity beyond its range."""
+def float_literal(number: float, kind: Type) -> Literal | None:
+    """A literal of float64 or float32, whose value is rounded; None: it is beyond the range of float32."""
+    if kind[0] != types.float32:
+        return Literal(repr(number), number, type=kind)
     with np.errstate(over="ignore"):
-        return float(np.float32(number))
+        rounded = float(np.float32(number))
+    return Literal(f"{number!r}f", rounded, type=kind) if math.isfinite(rounded) else None
 
 
 def limits(kind: types.Type) -> Interval | None:

@@ -178,15 +178,7 @@ class Expressions(Calls):
             name = self.module.constant(constant.name, real, kind[0])
             if name is not None:
                 return cpp.Name(name, type=kind)
-        return self._float(real, kind)
-
-    def _float(self, real: float, kind: Type) -> cpp.Expr:
-        if kind[0] != types.float32:
-            return cpp.Literal(repr(real), real, type=kind)
-        rounded = cpp.float32_of(real)
-        if not math.isfinite(rounded):
-            return cpp.Name(cpp.not_finite(rounded), type=kind)
-        return cpp.Literal(f"{real!r}f", rounded, type=kind)
+        return cpp.float_literal(real, kind) or cpp.Name(cpp.not_finite(real), type=kind)
 
     def _attribute(self, expression: t.Attribute) -> cpp.Expr:
         base, name = expression.base, expression.name

@@ -208,8 +208,6 @@ def _precision(function: v.Either) -> v.Precision | None:
 
 
 def _symbolic(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return any(_symbolic(each) for each in value)
-    if isinstance(value, list):
+    if isinstance(value, (tuple, list)):
         return any(_symbolic(each) for each in value)
     return type(value).__module__ == v.__name__  # of a class of values that the call decides

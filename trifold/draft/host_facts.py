@@ -16,8 +16,8 @@ from trifold.draft.host_cpp import call, text_of
 from trifold.draft.host_parts import HostParts
 
 #: What checks show about a tensor, and about a number that may be None.
-_TOLD = ("known", "dimensions", "at_least", "choices", "sizes", "like", "present", "expr")
-_TOLD_OF_NUMBER = ("present", "expr")
+_FIELDS = ("known", "dimensions", "at_least", "choices", "sizes", "like", "present", "expr")
+_FIELDS_OF_NUMBER = ("present", "expr")
 
 Known = v.Tensor | v.Perhaps
 Knowledge = dict[Known, tuple[tuple[Any, ...], tuple[v.Tensor, ...]]]  # of each: those, and tensors of its shape
@@ -174,7 +174,7 @@ class HostFacts(HostParts):
 
 
 def _fields(value: Known) -> tuple[str, ...]:
-    return _TOLD if isinstance(value, v.Tensor) else _TOLD_OF_NUMBER
+    return _FIELDS if isinstance(value, v.Tensor) else _FIELDS_OF_NUMBER
 
 
 def _values_in(values: Iterable[Any]) -> list[Known]:

@@ -263,10 +263,10 @@ class HostParts(HostExpressions):
 
     def _entry_of_dtype(self, table: dict[Any, Any], dtype: v.DtypeOf, node: ast.Subscript) -> Any:
         """``a if x.dtype == k else b`` for the entries of the dtypes that x may have."""
-        possible = [each for each in table if dtype.dtypes is None or each in dtype.dtypes]
-        if dtype.dtypes is None or len(possible) != len(set(dtype.dtypes)):
+        if dtype.dtypes is None or not set(dtype.dtypes) <= table.keys():
             problem = "a dtype without an entry is not excluded here"
             raise DraftError(self.place(node), problem, "check x.dtype before, for the dtypes of the table")
+        possible = [each for each in table if each in dtype.dtypes]
         chosen: ast.expr = ast.Constant(table[possible[-1]])
         for each in reversed(possible[:-1]):
             test = ast.Compare(node.slice, [ast.Eq()], [ast.Constant(each)])

@@ -36,9 +36,7 @@ class HostTexts(Conditions):
             else:
                 form = _constant_text(node.format_spec) if node.conversion == -1 else None
                 parts.append(self.in_format(value, form, node))
-        if all(isinstance(part, str) for part in parts):
-            return "".join(str(part) for part in parts)
-        return v.Text(tuple(parts))
+        return _joined(parts)
 
     def in_format(self, value: Any, form: str | None, node: ast.AST) -> cpp.Expr:
         """A number in a format that printf has as well: ``g``, ``.3f``, ``10.2e``."""
@@ -117,9 +115,7 @@ class HostTexts(Conditions):
                 raise DraftError(self.place(node), "a format in a message is not translated", "write it as f-string")
             value = given[name]
             parts += [self.in_format(value, form, node)] if form else self.in_words(value, node)
-        if all(isinstance(part, str) for part in parts):
-            return "".join(str(part) for part in parts)
-        return v.Text(tuple(parts))
+        return _joined(parts)
 
     def list_of(self, shape: Any, node: ast.AST) -> cpp.Expr:
         if isinstance(shape, v.Sizes):
@@ -136,6 +132,13 @@ class HostTexts(Conditions):
 
 def _range(part: v.Part) -> cpp.Expr:
     return call("trifold::sizes_of", part.tensor.expr, cpp.Name(str(part.start)), cpp.Name(str(part.stop)))
+
+
+def _joined(parts: list[str | cpp.Expr]) -> v.Text | str:
+    """A message, which is a string if it is the same for all calls."""
+    if all(isinstance(part, str) for part in parts):
+        return "".join(str(part) for part in parts)
+    return v.Text(tuple(parts))
 
 
 def _constant_text(node: ast.expr) -> str | None:
