@@ -11,6 +11,7 @@ import torch
 from tests.isolation.probes import PROBES, replace_function
 from tests.wrong.entry import copy_of_gallery
 from trifold.cells import CellName
+from trifold.isolation.device_memory import staged
 from trifold.verification.job import Job
 from trifold.verification.remote import OpProcess
 from trifold.verification.remote_errors import OpDied
@@ -57,6 +58,33 @@ def test_large_tensors_stay_on_the_gpu(on_gpu: OpProcess) -> None:
     assert torch.equal(again, 2 * made)
     on_gpu.settle()
     assert torch.equal(on_gpu.function(made, made, ""), 2 * made)
+
+
+@pytest.mark.gpu
+def test_small_tensors_of_a_gpu_are_copied_whatever_their_strides_and_large_ones_stay() -> None:
+    torch.cuda._sleep(100_000_000)  # so that a copy that is read too early has other numbers
+    x = torch.randn(6, 70, 8, device="cuda", dtype=torch.complex64)
+    tensors = [
+        x,
+        x.permute(2, 0, 1),
+        x.transpose(0, 1)[..., ::2],
+        x.real,
+        x.conj(),
+        x.conj().imag,
+        x[:1].expand(5, 70, 8),
+        x[:0],
+        x[0, 0, 0],
+        x.requires_grad_(),
+        torch.arange(3, device="cuda"),
+        torch.ones(2),
+        torch.ones(2**20, device="cuda"),
+    ]
+    copies = staged(tensors)
+    assert [copy.device.type for copy in copies] == ["cpu"] * (len(tensors) - 1) + ["cuda"]
+    for copy, tensor in zip(copies, tensors, strict=True):
+        assert torch.equal(copy.cpu(), tensor.detach().cpu())
+    assert copies[-1] is tensors[-1]
+    assert not any(copy.requires_grad for copy in copies)
 
 
 @pytest.mark.gpu

@@ -71,9 +71,10 @@ class Arena:
             places.append(place | {"at": end})
             end += -(-block.numel() // ALIGNMENT) * ALIGNMENT
         memory = self.bytes(end)
-        for block, place in zip(blocks, places, strict=True):
-            if "at" in place:
-                memory[place["at"] : place["at"] + place["bytes"]].copy_(block)
+        copied = [(block, place["at"]) for block, place in zip(blocks, places, strict=True) if "at" in place]
+        ready = device_memory.staged([block for block, _ in copied])
+        for block, (_, begin) in zip(ready, copied, strict=True):
+            memory[begin : begin + block.numel()].copy_(block)
         return places
 
     def _lend(self, block: Tensor) -> str | None:

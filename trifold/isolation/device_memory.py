@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from torch import Tensor
 _MAP_ON_DEMAND = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 _SLEEP = 4  # CU_CTX_SCHED_BLOCKING_SYNC
 _GRANULE = 2 * 2**20  # of a driver's allocation: smaller ones may share a page
+_STAGED = 2**20  # bytes of a tensor; pinned memory for larger ones would cost more than a wait
 _MOST_KEPT = 2**30  # bytes that torch may keep cached: other processes need the rest
 
 
@@ -120,6 +121,32 @@ def borrowed(handle: str, count: int, device: torch.device) -> Iterator[Tensor]:
             torch.cuda.synchronize()
         finally:
             _call("cuIpcCloseMemHandle", pointer)
+
+
+def staged(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors, with copies in the host's memory in place of small ones of a GPU, after one wait for all.
+
+    While other processes use the GPU, each wait takes until it is this one's turn, so one for each copy would take most
+    of a check's time. Larger tensors stay where they are. The copies are detached and contiguous.
+    """
+    copies = [_copy_to_host(tensor) if tensor.is_cuda and _is_small(tensor) else tensor for tensor in tensors]
+    wait_for(tensor for tensor, copy in zip(tensors, copies, strict=True) if copy is not tensor)
+    return copies
+
+
+def _is_small(tensor: Tensor) -> bool:
+    return tensor.numel() * tensor.itemsize <= _STAGED
+
+
+def _copy_to_host(tensor: Tensor) -> Tensor:
+    """An asynchronous copy. Of a tensor that is not plain and contiguous, torch would read it before it has arrived."""
+    return tensor.detach().resolve_conj().resolve_neg().contiguous().to("cpu", non_blocking=True)
+
+
+def wait_for(tensors: Iterable[Tensor]) -> None:
+    """Wait for the copies from and to these tensors, in the current stream of their GPUs."""
+    for device in {tensor.device for tensor in tensors if tensor.is_cuda}:
+        torch.cuda.current_stream(device).synchronize()
 
 
 def give_back_what_is_kept() -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .channel import Arena
+from .device_memory import wait_for
 from .tensors import Json, bytes_of, storage_key
 
 Key = tuple[int, int]  # of a storage: see storage_key
@@ -115,7 +116,8 @@ class Memory:
         for tensor, place in zip(self._same_place[of], places, strict=True):
             if place["bytes"]:
                 with incoming.reading(place) as data:
-                    bytes_of(tensor).copy_(data)
+                    bytes_of(tensor).copy_(data, non_blocking=True)
+        wait_for(self._same_place[of])  # the op may read them in any stream
         return [tensor.untyped_storage() for tensor in self._same_place[of]]
 
     def _shuffle_addresses(self) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from trifold.isolation.device_memory import staged
 from trifold.spec import Call, TensorCase
 from trifold.spec.case import AnyCase
 from trifold.verification.tolerance import allowed_error, mismatch
@@ -39,6 +40,8 @@ def mismatch_beyond_noise(
         got, want, own, scale, multiple, upstream: as of ``mismatch``.
         evaluations: the reference on :func:`similar_calls`.
     """
+    got, want, own, *sizes = staged([got, want, own, *(() if scale is None else (scale,))])
+    scale = sizes[0] if sizes else None
     wrong = mismatch(got, want, own, scale, multiple=multiple, upstream=upstream)
     if not wrong or got.dtype not in _NARROWER:
         return wrong

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from trifold.findings import from_json
 from trifold.isolation.channel import LEAST_ON_GPU, Arena, Channel, Closed
+from trifold.isolation.device_memory import staged
 from trifold.isolation.tensors import Packed, Unpacking, bytes_of, bytes_of_storage, tensors_in
 from trifold.spec.call import Path
 from trifold.verification.observations import Addresses, Observations
@@ -152,8 +153,10 @@ class OpProcess:
         positions = [p for p, result in enumerate(results) if id(result) in numbers]
         asked = list(dict.fromkeys(numbers[id(results[p])] for p in positions))
         reply = self.request("read", results=asked)
-        places = dict(zip(asked, reply["storages"], strict=True))
-        return [p for p in positions if not self._holds(places[numbers[id(results[p])]], bytes_of(results[p]))]
+        place_of = dict(zip(asked, reply["storages"], strict=True))
+        places = [place_of[numbers[id(results[p])]] for p in positions]
+        same = self._hold(places, [bytes_of(results[p]) for p in positions])
+        return [p for p, unchanged in zip(positions, same, strict=True) if not unchanged]
 
     def settle(self) -> int:
         """Free cached memory of the GPU in both processes; returns the number of the op's current GPU."""
@@ -359,18 +362,16 @@ class OpProcess:
     def _received(self, reply: Json, packed: Packed, before: Sequence[Tensor] = ()) -> Answer:
         """Copy the arguments' bytes that were received into ``before`` and ``packed``; make tensors of the results."""
         arguments = [*before, *packed.owners]
-        memory_of = tuple((at, place["bytes"]) for at, place in zip(reply["addresses"], reply["storages"], strict=True))
-        self.observed.addresses.append(Addresses(memory_of[: reply["arguments"]], memory_of[reply["arguments"] :]))
-        storages: list[torch.UntypedStorage] = []
-        for number, place in enumerate(reply["storages"]):
-            if number < reply["arguments"]:
-                owner = arguments[number]
-                memory = bytes_of(owner.detach())
-                if not self._holds(place, memory):
-                    self._copy(place, memory)
-                storages.append(owner.untyped_storage())
-            else:
-                storages.append(self._result_storage(reply["held"][str(number)], place))
+        places, count = reply["storages"], reply["arguments"]
+        memory_of = tuple((at, place["bytes"]) for at, place in zip(reply["addresses"], places, strict=True))
+        self.observed.addresses.append(Addresses(memory_of[:count], memory_of[count:]))
+        memory = [bytes_of(owner.detach()) for owner in arguments[:count]]
+        for number, same in enumerate(self._hold(places[:count], memory)):
+            if not same:
+                self._copy(places[number], memory[number])
+        storages = [owner.untyped_storage() for owner in arguments[:count]]
+        for number, place in enumerate(places[count:], start=count):
+            storages.append(self._result_storage(reply["held"][str(number)], place))
         for generator, place in zip(packed.generators, reply["generators"], strict=True):
             generator.set_state(self._read(place))
         for place in reply["random"]:
@@ -384,7 +385,7 @@ class OpProcess:
             is_tensor = isinstance(one, dict) and "tensor" in one
             requires.append(bool(is_tensor and one["grad"]))
             values.append(Unpacking(storages.__getitem__).value({**one, "grad": False} if is_tensor else one))
-            if is_tensor and one["tensor"] >= reply["arguments"]:
+            if is_tensor and one["tensor"] >= count:
                 self._keep(reply["held"][str(one["tensor"])], values[-1])
         for value, source in zip(values, reply.get("copied", ()), strict=False):
             if source:
@@ -423,10 +424,13 @@ class OpProcess:
     def _copy(self, place: Json, into: Tensor) -> None:
         assert self._channel is not None
         with self._channel.incoming.reading(place) as data:
-            into.copy_(data)
+            into.copy_(data, non_blocking=True)  # of memory that is not pinned: it may change once this returns
+
+    def _hold(self, places: Sequence[Json], memory: Sequence[Tensor]) -> list[bool]:
+        """For each block of memory, whether it has the bytes that were received at its place."""
+        return [self._holds(place, block) for place, block in zip(places, staged(memory), strict=True)]
 
     def _holds(self, place: Json, memory: Tensor) -> bool:
-        """Whether ``memory`` has the bytes that were received at ``place``."""
         assert self._channel is not None
         with self._channel.incoming.reading(place) as data:
             parts = zip(data.split(_AT_ONCE), memory.split(_AT_ONCE), strict=True)
