@@ -14,6 +14,9 @@ from tests.wrong import few_dtypes
 from tests.wrong.entry import Edit, edited_copy, edits
 from trifold.spec import Call, Limits, Spec, TensorCase
 from trifold.verification.checks.dtypes import in_usual_dtype, taken
+from trifold.verification.checks.registration import small_call
+from trifold.verification.checks.undrawn import right_or_refused
+from trifold.verification.checks.values import compare
 from trifold.verification.outcomes import Absence
 from trifold.verification.report import Report
 from trifold.verification.verify import verify
@@ -74,3 +77,23 @@ def test_parameters_in_float32_beside_half_types_stay_so() -> None:
     cell = cell_here(scaled, scaled, spec, files="scaled", limits=Limits(100))
     assert taken(cell) == list(halves)
     assert in_usual_dtype(cell, calls[1]) == calls[0]
+
+
+def test_a_dtype_that_an_op_asserts_is_one_that_it_refuses() -> None:
+    def doubled(x: Tensor) -> Tensor:
+        assert x.dtype == torch.float32
+        return 2 * x
+
+    calls = [Call((TensorCase((5,), torch.float32),))]
+    spec = Spec(calls=lambda limits: st.sampled_from(calls), smooth=calls)
+    cell = cell_here(doubled, lambda x: 2 * x, spec, files="doubled", limits=Limits(100))
+    assert taken(cell) == [torch.float32]
+    cell.calls.extend(calls)
+    right_or_refused(cell, compare)
+
+
+def test_torch_compile_is_tried_on_a_call_whose_tensors_have_elements() -> None:
+    calls = [Call((TensorCase(shape, torch.float32),)) for shape in ((3,), (4,), (0,))]
+    spec = Spec(calls=lambda limits: st.sampled_from(calls), smooth=calls)
+    cell = cell_here(torch.abs, torch.abs, spec, files="abs", limits=Limits(100))
+    assert small_call(cell) == calls[1]

@@ -77,7 +77,7 @@ def test_small_tensors_of_a_gpu_are_copied_whatever_their_strides_and_large_ones
         x.requires_grad_(),
         torch.arange(3, device="cuda"),
         torch.ones(2),
-        torch.ones(2**20, device="cuda"),
+        torch.ones(2**20 + 1, device="cuda"),
     ]
     copies = staged(tensors)
     assert [copy.device.type for copy in copies] == ["cpu"] * (len(tensors) - 1) + ["cuda"]

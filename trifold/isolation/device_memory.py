@@ -16,7 +16,7 @@ from torch import Tensor
 _MAP_ON_DEMAND = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 _SLEEP = 4  # CU_CTX_SCHED_BLOCKING_SYNC
 _GRANULE = 2 * 2**20  # of a driver's allocation: smaller ones may share a page
-_STAGED = 2**20  # bytes of a tensor; pinned memory for larger ones would cost more than a wait
+_STAGED = 2**20  # elements of a tensor; a copy of more takes longer than the wait
 _MOST_KEPT = 2**30  # bytes that torch may keep cached: other processes need the rest
 
 
@@ -127,15 +127,12 @@ def staged(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The tensors, with copies in the host's memory in place of small ones of a GPU, after one wait for all.
 
     While other processes use the GPU, each wait takes until it is this one's turn, so one for each copy would take most
-    of a check's time. Larger tensors stay where they are. The copies are detached and contiguous.
+    of a check's time. The copies are detached and contiguous. Tensors with more elements than ``_STAGED`` stay where
+    they are, so that two of one shape are always on the same device.
     """
-    copies = [_copy_to_host(tensor) if tensor.is_cuda and _is_small(tensor) else tensor for tensor in tensors]
+    copies = [_copy_to_host(tensor) if tensor.is_cuda and tensor.numel() <= _STAGED else tensor for tensor in tensors]
     wait_for(tensor for tensor, copy in zip(tensors, copies, strict=True) if copy is not tensor)
     return copies
-
-
-def _is_small(tensor: Tensor) -> bool:
-    return tensor.numel() * tensor.itemsize <= _STAGED
 
 
 def _copy_to_host(tensor: Tensor) -> Tensor:

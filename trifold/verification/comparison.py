@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trifold.isolation.device_memory import staged
 from trifold.isolation.tensors import mapped
 from trifold.spec import Call, Result
 from trifold.verification.cell import Cell
@@ -164,7 +165,7 @@ def _several(count: int, noun: str) -> str:
 def same_values(cell: Cell, call: Call, first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:
     """Whether two runs of one call agree: the same bits, except that any nan equals any other; or, where the spec says
     that a sum has no order, both within the bound."""
-    if all(same_numbers(a, b) for a, b in zip(first, second, strict=True)):
+    if all(same_numbers(a, b) for a, b in zip(staged(first), staged(second), strict=True)):
         return True
     if not cell.is_unordered(call):
         return False

@@ -11,6 +11,9 @@ from trifold.spec import Call
 REFUSALS = (RuntimeError, TypeError, ValueError, IndexError)
 REFUSALS_NAMED = ", ".join(kind.__name__ for kind in REFUSALS[:-1]) + f" or {REFUSALS[-1].__name__}"
 
+# What it may raise for a call that no user was promised: a prototype that is written for one dtype often asserts it.
+MAY_REFUSE = (*REFUSALS, AssertionError)
+
 
 class CheckFailed(Exception):
     """A check found something wrong.

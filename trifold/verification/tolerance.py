@@ -16,10 +16,13 @@ least 1 + |g| / 2. NaN and inf must stand in the same places.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from trifold.isolation.device_memory import staged
 
 _REFERENCE = "the reference"
 
@@ -231,6 +234,23 @@ def same_numbers(a: Tensor, b: Tensor) -> bool:
     a, b = (torch.view_as_real(t) if t.is_complex() else t for t in (a.detach(), b.detach()))
     no_number = a.isnan() & b.isnan()
     return same_bits(a.masked_fill(no_number, 0), b.masked_fill(no_number, 0))
+
+
+class Copies:
+    """Copies of tensors, to see later which of them have changed."""
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        self._tensors = list(tensors)
+        on_host = staged(self._tensors)
+        self._copies = [
+            copy.detach().clone() if copy is tensor else copy
+            for tensor, copy in zip(self._tensors, on_host, strict=True)
+        ]
+
+    def changed(self) -> list[int]:
+        """The positions of the tensors whose bits have changed."""
+        now = staged(self._tensors)
+        return [n for n, (copy, own) in enumerate(zip(self._copies, now, strict=True)) if not same_bits(copy, own)]
 
 
 def share_memory(a: Tensor, b: Tensor) -> bool:

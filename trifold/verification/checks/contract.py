@@ -33,6 +33,7 @@ from trifold.verification.checks.differentiation import (
 from trifold.verification.checks.dtypes import taken
 from trifold.verification.checks.instances import launching_calls
 from trifold.verification.checks.mapping import same_when_mapped
+from trifold.verification.checks.refusals import refuses_what_the_reference_refuses
 from trifold.verification.checks.surroundings import (
     follows_parameters,
     keeps_no_argument,
@@ -91,6 +92,7 @@ def errors(cell: Cell) -> None:
         if not _DTYPE_NAMES.isdisjoint(bad.mentions):
             _refuses_empty(cell, bad.name, *mapped((list(args), kwargs), lambda x: x[:0] if x.dim() else x))
         _goes_on(cell, bad.name)
+    refuses_what_the_reference_refuses(cell)
     if cell.differentiable:
         _refuses_other_gradients(cell)
     else:

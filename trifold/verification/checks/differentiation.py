@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trifold.isolation.device_memory import staged
 from trifold.isolation.tensors import mapped
 from trifold.spec import AliasCase, Call, TensorCase
 from trifold.spec.call import Path, put_at, tensor_at
@@ -21,7 +22,7 @@ from trifold.verification.noise import Evaluations, mismatch_beyond_noise, simil
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
-from trifold.verification.tolerance import same_bits, same_numbers
+from trifold.verification.tolerance import Copies, same_numbers
 
 
 @dataclass(frozen=True)
@@ -160,8 +161,8 @@ def _normal_numbers(shape: Sequence[int], result: Tensor, dtype: torch.dtype, se
     drawn = torch.randn(shape, generator=generator)
     if result.is_complex():
         drawn = torch.complex(drawn, torch.randn(shape, generator=generator))
-        return (drawn.to(dtype) if dtype.is_complex else drawn).to(result.device)
-    return drawn.to(dtype.to_real()).to(result.device)
+        return (drawn.to(dtype) if dtype.is_complex else drawn).to(result.device, non_blocking=True)
+    return drawn.to(dtype.to_real()).to(result.device, non_blocking=True)
 
 
 def special_upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
@@ -171,7 +172,7 @@ def special_upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> 
     normal = torch.randn(shape, generator=generator)
     special = torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan])[torch.randint(5, shape, generator=generator)]
     chosen = torch.rand(shape, generator=generator) < 1 / 8
-    return torch.where(chosen, special, normal).to(dtype).to(result.device)
+    return torch.where(chosen, special, normal).to(dtype).to(result.device, non_blocking=True)
 
 
 def unit_upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
@@ -232,15 +233,14 @@ def differentiate(
         *(("a result", value) for value in results),
         *(("an argument", value) for value in inputs),
     ]
-    before = [value.detach().clone() for _, value in named]
+    copies = Copies([value for _, value in named])
     grads: tuple[Tensor | None, ...]
     if asked and inputs:
         grads = torch.autograd.grad([results[k] for k in asked], inputs, given, allow_unused=True)
     else:
         grads = (None,) * len(inputs)
-    for (name, value), copy in zip(named, before, strict=True):
-        if not same_bits(value, copy):
-            raise CheckFailed(f"backward changes {name}", call)
+    for number in copies.changed():
+        raise CheckFailed(f"backward changes {named[number][0]}", call)
     return Differentiated(results, grads, tuple(given))
 
 
@@ -321,13 +321,15 @@ class RightGradients:
 
         Where the reference's is nan, as a difference of infinities is, an equally right formula may give one of them.
         """
-        own, want = self.native[path], self.exact[path]
+        own, want, scale = self.native[path], self.exact[path], self.scale[path]
         if own is None or want is None:
             return None
+        grad, own, want, *sizes = staged([grad, own, want, *(() if scale is None else (scale,))])
         if grad.shape == want.shape and bool((undefined := want.isnan() & grad.isinf()).any()):
             grad = torch.where(undefined, torch.nan, grad)
         noise = functools.partial(self.noise, path)
-        return mismatch_beyond_noise(grad, want, own, self.scale[path], noise, self.multiple, self.upstream)
+        size = sizes[0] if sizes else None
+        return mismatch_beyond_noise(grad, want, own, size, noise, self.multiple, self.upstream)
 
 
 def _evaluated(
@@ -338,7 +340,7 @@ def _evaluated(
     exact = differentiate(cell, call, paths, cell.reference, convert=exactly(cell), outer=outer)
     native = differentiate(cell, call, paths, cell.reference, outer=outer).grads
     scale = gradient_scales(cell, call, paths, outer=outer)
-    sizes = [torch.nan_to_num(given.abs(), nan=0.0, posinf=0.0) for given in exact.outer if given.numel() > 0]
+    sizes = [torch.nan_to_num(given.abs(), nan=0.0, posinf=0.0) for given in staged(exact.outer) if given.numel() > 0]
     largest = max((float(size.max()) for size in sizes), default=0.0)
     first, second, third = (dict(zip(paths, values, strict=True)) for values in (exact.grads, native, scale))
     return first, second, third, largest
@@ -357,7 +359,8 @@ def same_gradients(
     pairs = list(zip(first, second, strict=True))
     if any((a is None) != (b is None) for a, b in pairs):
         return False
-    if all(a is None or b is None or same_numbers(a, b) for a, b in pairs):
+    both = [(a, b) for a, b in pairs if a is not None and b is not None]
+    if all(map(same_numbers, staged([a for a, _ in both]), staged([b for _, b in both]))):
         return True
     if not cell.is_unordered(call):
         return False

@@ -12,7 +12,7 @@ from trifold.spec import DTYPES, Call
 from trifold.verification.calls import FORMS, FORMS_LIMITS, FORMS_SALT, CallSource
 from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import in_dtype_of_spec
-from trifold.verification.outcomes import REFUSALS
+from trifold.verification.outcomes import MAY_REFUSE
 
 
 def takes(cell: Cell, dtype: torch.dtype) -> bool:
@@ -32,7 +32,7 @@ def _takes(cell: Cell, dtype: torch.dtype) -> bool:
         cell.invoke(call)
     except KernelFault:
         return True
-    except REFUSALS:
+    except MAY_REFUSE:
         return False
     return True
 

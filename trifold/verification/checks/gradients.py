@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
+from trifold.isolation.device_memory import staged
 from trifold.spec import Call
 from trifold.spec.call import Path
 from trifold.verification.calls import FEW, FORMS, FORMS_LIMITS, FORMS_SALT, ORDINARY, is_ordinary
@@ -172,26 +173,27 @@ def _compare_specials(cell: Cell, call: Call, outer: Upstream) -> None:
     paths = cell.gradient_paths(call)
     grads = differentiate(cell, call, paths, cell.implementation.function, outer=outer).grads
     right = RightGradients.of(cell, call, paths, outer=outer)
-    for path, grad in zip(paths, grads, strict=True):
-        own, want = right.native[path], right.exact[path]
-        if grad is None or own is None or want is None:
+    for path, made in zip(paths, grads, strict=True):
+        native, exact = right.native[path], right.exact[path]
+        if made is None or native is None or exact is None:
             continue
+        grad, own, want = staged([made, native, exact])
         # For a sum of infinities, an equally right formula gives inf instead of nan.
         largest = torch.finfo(grad.dtype).max * (1 - 8 * torch.finfo(grad.dtype).eps)
         wrong = ~grad.isfinite() & own.isfinite() & (want.abs() < largest)
         if bool(wrong.any()):
-            wrong &= _stays_finite(cell, call, path, want, outer)
+            wrong &= _stays_finite(cell, call, path, exact, outer).to(wrong.device)
         if not cell.spec.finite_gradients:
             wrong |= grad.isfinite() & ~own.isfinite() & ~want.isfinite()
         if grad.is_floating_point() and grad.numel() > 0:
             same = own.isinf() & want.isinf() & (own.sign() == want.sign())
             opposite = same & grad.isinf() & (grad.sign() != want.sign())
             if bool(opposite.any()):
-                opposite &= _stays_infinite(cell, call, path, want, outer)
+                opposite &= _stays_infinite(cell, call, path, exact, outer).to(wrong.device)
             wrong |= opposite
             far = _is_far(right, path, grad, own, want)
             if grad.dtype == torch.float64 and bool(far.any()):
-                far &= _is_stable(cell, call, path, want, outer)
+                far &= _is_stable(cell, call, path, exact, outer).to(wrong.device)
             wrong |= far
         if bool(wrong.any()):
             got, expected = grad[wrong][0], want[wrong][0].item()
@@ -309,19 +311,22 @@ def _compare(
         through = [number for number in cell.gradient_results(made.results) if made.results[number].requires_grad]
         if len(through) > 1 and call.elements <= _FEW:
             _compare_alone(cell, call, subset, through)
-    for path, grad in zip(subset, made.grads, strict=True):
+    copies = iter(staged([grad for grad in made.grads if grad is not None]))
+    on_host = [None if grad is None else next(copies) for grad in made.grads]
+    for path, made_grad, grad in zip(subset, made.grads, on_host, strict=True):
         name, own = cell.name(path), right.native[path]
         if own is None or right.exact[path] is None:
             if grad is not None and bool(grad.any()):
                 raise CheckFailed(f"gradient of {name}: it is not 0, but no result depends on {name}", call)
             continue
-        if grad is None:
+        if made_grad is None or grad is None:
             raise CheckFailed(
                 f"{name} requires a gradient and gets none; where it has none on purpose, say so: "
                 "Spec(gradients=Gradients(arguments=...))",
                 call,
             )
-        form = form_mismatch(grad, own) if grad.layout == own.layout and _same_form_matters(grad, own) else None
+        same_layout = made_grad.layout == own.layout
+        form = form_mismatch(made_grad, own) if same_layout and _same_form_matters(made_grad, own) else None
 
         def rejects(other: Tensor, path: Path = path) -> bool:
             return right.wrong(path, other) is not None
@@ -335,11 +340,12 @@ def _compare(
         zeros = torch.zeros_like(grad)
         impostors.offer("zeros", zeros, grad, rejects)
         # For numbers of many sizes, the error that is allowed may exceed the gradient.
-        if is_ordinary(call) and bool(own.isfinite().all()):
-            impostors.zeros.offer(own, functools.partial(rejects, zeros))
+        (native,) = staged([own])
+        if is_ordinary(call) and bool(native.isfinite().all()):
+            impostors.zeros.offer(native, functools.partial(rejects, zeros))
         if grad.itemsize >= 4 and grad.is_floating_point():
             impostors.offer("1.01 times the gradient", (grad.double() * 1.01).to(grad.dtype), grad, rejects)
-        for other in made.grads:
+        for other in on_host:
             if other is not None and other is not grad and other.dtype == grad.dtype:
                 impostors.offer(f"another argument's gradient for that of {name}", other, grad, rejects)
 

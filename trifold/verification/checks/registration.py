@@ -7,6 +7,7 @@ for a compiled op, its results.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -184,14 +185,17 @@ def _depend_on_numbers(
     }
 
 
-def _small_call(cell: Cell) -> Call:
-    """The call in float32, if its tensors are floating and the op takes it."""
-    return in_usual_dtype(cell, cell.small_calls()[-1])
+def small_call(cell: Cell) -> Call:
+    """The last small call, in float32 if its tensors are floating and the op takes it. One in which each tensor has
+    elements, if there is one: an op may launch nothing for the others."""
+    calls = cell.small_calls()
+    filled = [call for call in calls if all(math.prod(case.shape) > 0 for _, case in call.cases())]
+    return in_usual_dtype(cell, (filled or calls)[-1])
 
 
 def compiles(cell: Cell) -> str | None:
     """``torch.compile(fullgraph=True)`` of forward and backward: the same results as eager, for two shapes."""
-    first = _small_call(cell)
+    first = small_call(cell)
     for call in (first, _of_another_shape(cell, first)):
         cell.begin(call, "smooth")
         before = _launches(cell)

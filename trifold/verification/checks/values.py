@@ -21,7 +21,7 @@ from trifold.verification.checks.undrawn import right_or_refused
 from trifold.verification.comparison import Expected, same_values
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.results import as_tuple, form_of_whole
-from trifold.verification.tolerance import form_mismatch, overlap, same_bits, share_memory
+from trifold.verification.tolerance import Copies, form_mismatch, overlap, share_memory
 
 _AGAIN = 8  # calls that are repeated later
 _SMALL = 4096  # elements, of calls that are repeated with arguments by keyword
@@ -87,12 +87,13 @@ def compare(cell: Cell, call: Call) -> tuple[Tensor, ...]:
     """A call's results; raises ``CheckFailed`` if they, or the arguments after the call, are wrong."""
     arguments = call.arguments(cell.device)
     tensors = {path: tensor_at(arguments, path) for path, _ in call.cases()}
-    before = {path: tensor.clone() for path, tensor in tensors.items()}
+    copies = Copies(list(tensors.values()))
     whole = cell.invoke_whole(call, arguments)
     results = as_tuple(whole)
     written = cell.written_paths(call)
-    for path, tensor in tensors.items():
-        if path not in written and not same_bits(tensor, before[path]):
+    paths = list(tensors)
+    for path in (paths[number] for number in copies.changed()):
+        if path not in written:
             name = cell.name(path)
             raise CheckFailed(
                 f'{name} was changed by the call; if the op writes into it, Spec(writes=("{name}", ...))', call
