@@ -97,3 +97,15 @@ def test_torch_compile_is_tried_on_a_call_whose_tensors_have_elements() -> None:
     spec = Spec(calls=lambda limits: st.sampled_from(calls), smooth=calls)
     cell = cell_here(torch.abs, torch.abs, spec, files="abs", limits=Limits(100))
     assert small_call(cell) == calls[1]
+
+
+def test_whether_an_op_takes_a_floating_dtype_is_asked_with_a_floating_tensor() -> None:
+    def windows(x: Tensor) -> Tensor:
+        if x.dtype not in (torch.float32, torch.int64):
+            raise TypeError("windows: x must be float32 or int64")
+        return x.unfold(0, 2, 1).clone()
+
+    calls = [Call((TensorCase((5,), dtype),)) for dtype in (torch.float32, torch.int64)]
+    spec = Spec(calls=lambda limits: st.sampled_from(calls), smooth=calls)
+    cell = cell_here(windows, windows, spec, files="windows", limits=Limits(100), differentiable=False)
+    assert taken(cell) == [torch.float32]

@@ -58,6 +58,34 @@ def test_each_tensor_of_a_list_that_an_op_writes_into_is_written_by_a_kernel(com
             recorded.require_written(cell, call)
 
 
+@pytest.mark.parametrize("skipped", [torch.nan, 1.0])
+def test_a_nan_that_an_op_leaves_as_it_is_need_not_be_written(skipped: float) -> None:
+    """``if x[i] < 0: x[i] = 0`` writes no nan."""
+    call = Call((TensorCase((64,), fill="special", seed=1),))
+
+    def relu_(x: Tensor) -> None:
+        x[x < 0] = 0
+
+    arguments = call.arguments()
+    x = arguments[0][0]
+    negative = x < 0
+    relu_(x)
+    if skipped == skipped:
+        x[~negative & x.isfinite()] += skipped  # by other code than a kernel
+    bits = negative.repeat_interleave(4)
+    recorded = Recorded(
+        arguments, Forward([x.clone()], ()), [], (), Observations(written={x.untyped_storage().data_ptr(): bits})
+    )
+    cell = cell_here(relu_, relu_, Spec(calls=lambda limits: st.just(call), writes=("x",)), files=GALLERY.op("add"))
+    if skipped != skipped:
+        recorded.require_written(cell, call)
+    else:
+        with pytest.raises(
+            CheckFailed, match=r"not written last by a kernel of the op, but by torch or by other code$"
+        ):
+            recorded.require_written(cell, call)
+
+
 def _recorded(call: Call, *, by_torch: int) -> Recorded:
     """A call whose gradients kernels have written, and one of which has numbers that torch computed as well."""
     arguments = call.arguments()

@@ -68,3 +68,28 @@ def test_an_index_out_of_range_is_no_size() -> None:
 
     call = Call((TensorCase((3, 2), torch.float32), IndexCase((5,), 3, seed=1)))
     refuses_what_the_reference_refuses(_cell(unchecked, row, call))
+
+
+def test_a_number_that_the_reference_refuses_is_refused() -> None:
+    def narrowed(x: Tensor, count: int) -> Tensor:
+        return x.narrow(1, 0, count)
+
+    call = Call((TensorCase((3, 4), torch.float32), 4))
+    refuses_what_the_reference_refuses(_cell(narrowed, narrowed, call))
+    for clamped, number in ((lambda count: max(count, 0), -1), (lambda count: min(count, 4), 5)):
+
+        def unchecked(x: Tensor, count: int, clamped: Callable[[int], int] = clamped) -> Tensor:
+            return narrowed(x, clamped(count))
+
+        with pytest.raises(CheckFailed, match=f"count = {number}: the reference refuses this"):
+            refuses_what_the_reference_refuses(_cell(unchecked, narrowed, call))
+
+
+def test_a_mask_of_another_dtype_that_the_reference_refuses_is_refused() -> None:
+    def kept(x: Tensor, mask: Tensor) -> Tensor:
+        return torch.where(mask, x, 0)
+
+    call = Call((TensorCase((3, 4), torch.float32), TensorCase((3, 4), torch.bool, seed=1)))
+    refuses_what_the_reference_refuses(_cell(kept, kept, call))
+    with pytest.raises(CheckFailed, match=r"mask in int64, where it is bool .* the reference refuses this"):
+        refuses_what_the_reference_refuses(_cell(lambda x, mask: kept(x, mask != 0), kept, call))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from trifold.spec import Call, Limits, Spec, TensorCase
 from trifold.verification.calls import Search
 from trifold.verification.checks.dependence import MANY
 from trifold.verification.checks.undrawn import right_or_refused
-from trifold.verification.checks.values import compare
+from trifold.verification.checks.values import compare, values
 from trifold.verification.outcomes import CheckFailed
 
 CALL = Call((TensorCase((6, 4), torch.float32, seed=2),))
@@ -111,3 +112,76 @@ def test_a_number_for_which_the_reference_is_random_is_left_alone() -> None:
         return x.contiguous() * (torch.rand(x.shape, generator=own) >= p) / (1 - p)
 
     _require_right(with_random_numbers_of_its_own, Call((CALL.args[0], 0.0)), dropped)
+
+
+def _of_two_dimensions(x: Tensor) -> Tensor:
+    """Copies as many rows as the first dimension has, of as many columns as the second has."""
+    out, rows = torch.zeros(x.shape, dtype=x.dtype), x.shape[0] * x.shape[1]
+    out.view(-1)[:rows] = x.reshape(-1)[:rows]
+    return out
+
+
+def test_an_op_that_leaves_out_further_dimensions_is_told_to_refuse_them() -> None:
+    failed = _judge(_of_two_dimensions)
+    assert "the op takes x of 3 dimensions, where it has 2 in each call of the spec: refuse it" in failed.message
+
+
+def test_an_op_that_has_room_for_few_tensors_is_told_to_refuse_more() -> None:
+    def total(xs: list[Tensor]) -> Tensor:
+        return torch.stack(xs).sum(0)
+
+    call = Call(([TensorCase((4,), torch.float32, seed=seed) for seed in range(3)],))
+    _require_right(total, call, total)
+    failed = _judge(lambda xs: total(xs[:48]), call, total)
+    assert "the op takes xs of 201 tensors: refuse it, or be right and draw it" in failed.message
+
+
+def test_an_op_that_reads_a_mask_as_bytes_is_told_to_refuse_numbers() -> None:
+    def kept(x: Tensor, mask: Tensor) -> Tensor:
+        return x * (mask != 0)
+
+    def by_bytes(x: Tensor, mask: Tensor) -> Tensor:
+        bytes_of_mask = mask.contiguous().view(-1).view(torch.uint8)
+        return x * (bytes_of_mask[: mask.numel()].view(mask.shape) != 0)
+
+    call = Call((TensorCase((6, 4), torch.float32, seed=2), TensorCase((6, 4), torch.bool, seed=3)))
+    _require_right(kept, call, kept)
+    failed = _judge(by_bytes, call, kept)
+    assert "the op takes mask in int64, where it is bool in each call of the spec: refuse it" in failed.message
+
+
+def test_an_op_that_rounds_a_number_to_float32_is_wrong_in_float64() -> None:
+    def scaled(x: Tensor, factor: float) -> Tensor:
+        return x * factor
+
+    def rounded(x: Tensor, factor: float) -> Tensor:
+        return x * float(torch.tensor(factor, dtype=torch.float32))
+
+    call = Call((TensorCase((6, 4), torch.float64, seed=2), 0.5))
+    _require_right(scaled, call, scaled)
+    failed = _judge(rounded, call, scaled)
+    assert "the op takes factor = 0.5000000004656613, which no call of the spec has" in failed.message
+
+
+def test_an_op_that_takes_a_negative_number_is_right_for_it() -> None:
+    def moved(x: Tensor, count: int) -> Tensor:
+        return torch.roll(x, count, -1)
+
+    call = Call((TensorCase((6, 4), torch.float32, seed=2), 1))
+    _require_right(moved, call, moved)
+    failed = _judge(lambda x, count: moved(x, max(count, 0)), call, moved)
+    assert "the op takes count = -1, which no call of the spec has" in failed.message
+
+
+def test_an_op_has_the_defaults_of_the_reference() -> None:
+    def reference(x: Tensor, factor: float = 2.0) -> Tensor:
+        return x * factor
+
+    def other(x: Tensor, factor: float = 0.5) -> Tensor:
+        return x * factor
+
+    spec = Spec(calls=lambda limits: st.just(Call((TensorCase((6, 4), torch.float32, seed=2), 3.0))))
+    for function, wrong in ((reference, False), (other, True)):
+        cell = cell_here(function, reference, spec, files="op", search=Search(2), limits=Limits(100))
+        with pytest.raises(CheckFailed, match="without factor, the op has another result") if wrong else nullcontext():
+            values(cell)

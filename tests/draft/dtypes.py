@@ -93,3 +93,20 @@ def dtypes_turned(x: Tensor, angle: float) -> Tensor:
     n = x.numel()
     launch_elementwise(turn_kernel, n, pairs, math.cos(angle), math.sin(angle), output(turned), n)
     return y
+
+
+@cuda.jit
+def conjugate_kernel(x, y, n):
+    i = cuda.grid(1)
+    if i < n:
+        a = x[i]
+        y[i] = complex(a.real, -a.imag)
+
+
+def dtypes_conjugated(x: Tensor) -> Tensor:
+    """A kernel for each complex dtype, which names none."""
+    if x.dtype not in (torch.complex64, torch.complex128):
+        raise RuntimeError(f"dtypes_conjugated: x must be complex64 or complex128, not {x.dtype}")
+    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    launch_elementwise(conjugate_kernel, x.numel(), x.reshape(-1), output(y.view(-1)), x.numel())
+    return y

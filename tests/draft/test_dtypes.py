@@ -51,3 +51,11 @@ def test_complex_numbers_are_pairs_of_real_ones(op: Any, drawn: torch.Generator,
     torch.testing.assert_close(op.dtypes_turned(x, 0.5), x * cmath.exp(0.5j))
     with pytest.raises(RuntimeError, match=r"x must be complex, not torch\.float32"):
         op.dtypes_turned(torch.ones(2), 0.5)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
+def test_a_launch_chooses_among_complex_dtypes_that_no_kernel_names(
+    op: Any, drawn: torch.Generator, dtype: torch.dtype
+) -> None:
+    x = torch.randn(4, 6, generator=drawn, dtype=dtype)
+    assert torch.equal(op.dtypes_conjugated(x), x.conj().resolve_conj())

@@ -492,13 +492,15 @@ def _binding(
         dispatched |= {x.function for each in resolved for x in walk(each) if isinstance(x, cpp.Dispatch)}
         parts.append(cpp.Function([], "", "", host.result, name, parameters, resolved, host.frames[0][0]))
     text = print_file(cpp.File([], [], parts, once=False), line_directives=True)
+    complex_types = _complex_types(dispatched)
+    include = "\n#include <trifold/complex_numbers.cuh>" if complex_types else ""
     body = "\n".join(line.removeprefix("inline ") for line in text.splitlines() if not line.startswith("#line"))
     registered = "\n".join(f'trifold::implement<&{h.function.__name__}>(m, "{h.function.__name__}");' for h in hosts)
     return formatted(
-        f"""#include <trifold/launch_functions.h>
+        f"""#include <trifold/launch_functions.h>{include}
 
 #include "{op}.cuh"
-{_complex_types(dispatched)}
+{complex_types}
 namespace {{
 
 using trifold::Tensor;

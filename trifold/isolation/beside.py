@@ -81,10 +81,17 @@ def run_opcheck(op: Implementation, args: Arguments, kwargs: dict[str, Any], req
     return {"problems": problems}, ()
 
 
-def _backward_twice(function: Callable[..., Any], args: Arguments, kwargs: dict[str, Any]) -> None:
+def _backward_twice(
+    function: Callable[..., Any], args: Arguments, kwargs: dict[str, Any], *, turned: bool = False
+) -> None:
+    """Forward, backward and the backward of that; ``turned``: for upstream gradients whose last dimension is outermost
+    in memory."""
     inputs = _inputs(args, kwargs)
     outputs = [output for output in _results(function(*args, **kwargs)) if output.requires_grad]
-    outer = [torch.full_like(output, _UPSTREAM).requires_grad_() for output in outputs]
+    outer = [torch.full_like(output, _UPSTREAM) for output in outputs]
+    if turned:
+        outer = [one.mT.contiguous().mT if one.dim() > 1 else one for one in outer]
+    outer = [one.requires_grad_() for one in outer]
     grads = _gradients(outputs, inputs, outer, again=True)
     differentiable = [grad for grad in grads if grad is not None and grad.requires_grad]
     try:
@@ -389,7 +396,8 @@ def run_operators_on_fakes(op: Implementation, args: Arguments, kwargs: dict[str
     """For each operator that forward and backward call, the forms of its results on fake tensors and on real ones."""
     beside = _FakeBeside(op.operators.library.namespace, functools.partial(_fakes, request))
     with beside:
-        _backward_twice(op.function, args, kwargs)
+        for turned in (False, True):
+            _backward_twice(op.function, args, kwargs, turned=turned)
     return {"operators": beside.forms}, ()
 
 

@@ -209,8 +209,11 @@ def form_mismatch(actual: Tensor, expected: Tensor, other: str = _REFERENCE) -> 
     significant = [d for d, size in enumerate(actual.shape) if size > 1]
     if any(actual.stride(d) != expected.stride(d) for d in significant):
         strides = f"the result's strides are {actual.stride()}, {other}'s are {expected.stride()}"
-        meant = other == _REFERENCE and actual.is_contiguous()
-        return f"{strides}; if contiguous is meant, return .contiguous() from the reference" if meant else strides
+        if other == _REFERENCE and actual.is_contiguous():
+            return f"{strides}; if contiguous is meant, return .contiguous() from the reference"
+        if other == _REFERENCE and expected.is_contiguous():
+            return f"{strides}; let the op return a contiguous result, or the reference one that is laid out so"
+        return strides
     return None
 
 

@@ -41,9 +41,10 @@ from trifold.verification.checks.surroundings import (
     permits_hooks,
     same_elsewhere,
 )
+from trifold.verification.checks.undrawn import with_other_options
 from trifold.verification.checks.values import compare
 from trifold.verification.comparison import same_values
-from trifold.verification.outcomes import REFUSALS, REFUSALS_NAMED, CheckFailed
+from trifold.verification.outcomes import MAY_REFUSE, REFUSALS, REFUSALS_NAMED, CheckFailed
 from trifold.verification.results import as_tuple
 from trifold.verification.seeding import seed
 from trifold.verification.tolerance import computable, same_bits, share_memory
@@ -57,6 +58,7 @@ _FEW = 40  # elements, at most, in a call that is repeated with other numbers of
 _STEPS = 4000  # seeds to try for these
 _MAPPED = 3  # calls that are made under torch.vmap
 _HELD = 24  # results that are kept while later calls run
+_BETWEEN = 4  # of the small calls, that are made between forward and backward of another
 
 
 def errors(cell: Cell) -> None:
@@ -367,16 +369,18 @@ def _keeps_results(cell: Cell, call: Call) -> None:
 
 
 def _keeps_what_is_saved(cell: Cell, call: Call) -> None:
-    """Forward, forward with other numbers, then backward of the first: the gradients must be those of the first
-    numbers."""
+    """Forward, forward of other calls, then backward of the first: the gradients must be those of the first call."""
     function, paths = cell.implementation.function, cell.gradient_paths(call)
     expected = forward(cell, call, function).gradients_of_sum()
-    first = forward(cell, call, function)
-    forward(cell, next(others(call)), function)
-    if not same_gradients(cell, call, paths, first.gradients_of_sum(), expected, unit_upstream_gradient):
-        raise CheckFailed(
-            "another call between forward and backward changes the gradient: both keep things in one place", call
-        )
+    further = [other for other in cell.small_calls() if other != call][:_BETWEEN]
+    for between in (next(others(call)), *with_other_options(call), *further):
+        first = forward(cell, call, function)
+        with contextlib.suppress(*MAY_REFUSE):  # such a number may be out of range
+            forward(cell, between, function)
+        if not same_gradients(cell, call, paths, first.gradients_of_sum(), expected, unit_upstream_gradient):
+            raise CheckFailed(
+                "another call between forward and backward changes the gradient: both keep things in one place", call
+            )
 
 
 def _same_backward_again(cell: Cell, call: Call) -> None:

@@ -23,7 +23,8 @@ def takes(cell: Cell, dtype: torch.dtype) -> bool:
 
 
 def _takes(cell: Cell, dtype: torch.dtype) -> bool:
-    own = cell.small_calls()[-1]
+    calls = cell.small_calls()
+    own = next((call for call in reversed(calls) if any(True for _ in call.floating())), calls[-1])
     call = in_dtype_of_spec(cell, own, dtype)
     if call == own or dtype in dtypes_of_spec(cell):
         return True

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError
 
 from trifold.isolation.tensors import mapped
-from trifold.spec import Call, TensorCase
+from trifold.spec import Call, Limits, TensorCase
 from trifold.spec.call import Path, put_at, tensor_at
 from trifold.spec.case import AnyCase
 from trifold.verification.calls import FORMS, FORMS_LIMITS, FORMS_SALT
@@ -222,6 +222,7 @@ def _with_constants(cell: Cell, call: Call) -> None:
 
 
 _DRAWN = 6  # calls
+_MANY = 8192  # elements, at least, of a further call: more than one block has
 _OFF = 1e-6  # of the largest number, in float64: more than rounding explains in small calls of ordinary numbers
 
 
@@ -229,8 +230,12 @@ def _of_drawn(cell: Cell) -> None:
     """Second derivatives of a few drawn calls, in float64: smooth calls are few, contiguous, and have few values of the
     arguments that are not differentiated. Not of complex numbers, which an op may take in complex64 alone."""
     drawn = cell.drawn_calls(FORMS_LIMITS, FORMS, salt=FORMS_SALT)
-    fit = [call for call in drawn if call.elements > 0 and cell.gradient_paths(call) and not _is_complex(call)]
-    for call in fit[:_DRAWN]:
+    many = () if cell.simulated else cell.drawn_calls(Limits(elements=2 * _MANY, fewest=_MANY), FORMS, salt=FORMS_SALT)
+    fit, larger = (
+        [call for call in calls if call.elements > 0 and cell.gradient_paths(call) and not _is_complex(call)]
+        for calls in (drawn, many)
+    )
+    for call in (*fit[:_DRAWN], *larger[:1]):
         cell.run_case(functools.partial(_compare_drawn, cell), in_dtype(call.with_cases(_of_normal), torch.float64))
 
 

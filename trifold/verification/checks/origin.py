@@ -87,7 +87,7 @@ class Recorded:
                 _require_untouched(self.observed, tensor_at(self.arguments, path), cell.name(path), call)
         for path in cell.written_paths(call):
             before, after = (tensor_at(values, path) for values in (call.arguments(cell.device), self.arguments))
-            _require_written(self.observed, after, cell.name(path), call, only=before != after)
+            _require_written(self.observed, after, cell.name(path), call, only=_changed(before, after))
         passed_twice = [(value.of,) for value in call.args if isinstance(value, AliasCase)]
         # Another gradient may be a multiple of the sum that torch makes of theirs: both may be the upstream gradient's.
         observed = replace(self.observed, copied={}) if passed_twice else self.observed
@@ -107,6 +107,11 @@ def _require_untouched(observed: Observations, argument: Tensor, name: str, call
             f"a kernel writes into {name} the values that it already has: another call may read it at the same time",
             call,
         )
+
+
+def _changed(before: Tensor, after: Tensor) -> Tensor:
+    """The elements that have other numbers; a nan that is still a nan has not."""
+    return (before != after) & ~((before != before) & (after != after))
 
 
 def _is_one(grad: Tensor, outer: Sequence[Tensor]) -> bool:
@@ -134,9 +139,9 @@ def _require_written(observed: Observations, result: Tensor, name: str, call: Ca
     if bool(whole.all()):
         return
     index = tuple(int(i) for i in (~whole).nonzero()[0])
+    remedy = f'; where that is intended, say so: Spec(computed_by_torch={{"{name}": "why"}})' if only is None else ""
     raise CheckFailed(
         f"{name}: {int((~whole).sum())} of {result.numel()} elements, {index} among them, were not written last by a "
-        "kernel of the op, but by torch or by other code; where that is intended, say so: "
-        f'Spec(computed_by_torch={{"{name}": "why"}})',
+        f"kernel of the op, but by torch or by other code{remedy}",
         call,
     )

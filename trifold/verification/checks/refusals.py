@@ -1,4 +1,4 @@
-"""Calls that the reference refuses because of a size: the op must refuse them, too.
+"""Calls that the reference refuses because of a size, a dtype or a number: the op must refuse them, too.
 
 ``Spec(bad_calls=...)`` lists calls whose messages are looked at, and its author may forget one. An op that lacks the
 check reads outside of the shorter tensor, and nothing shows it.
@@ -7,7 +7,7 @@ check reads outside of the shorter tensor, and nothing shows it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -18,12 +18,17 @@ from trifold.spec import Call, IndexCase, TensorCase
 from trifold.spec.call import Path
 from trifold.verification.calls import exchanged, has_alias
 from trifold.verification.cell import Arguments, Cell
+from trifold.verification.checks.undrawn import other_flags, values_of, with_value
 from trifold.verification.outcomes import MAY_REFUSE, REFUSALS_NAMED, CheckFailed
 
 
 def refuses_what_the_reference_refuses(cell: Cell) -> None:
-    """Raises ``CheckFailed`` if the op accepts a call of which one tensor is too short for the reference."""
-    for name, call in _with_one_shorter_tensor(cell):
+    """Raises ``CheckFailed`` if the op accepts a call of which one tensor is too short for the reference or of a dtype
+    that it does not take, or one number out of range."""
+    calls = [call for call in cell.small_calls() if not has_alias(call)]
+    right = [call for call in calls if _refusal_of_reference(cell, call) is None]
+    other_types = ((each.name, each.call) for each in other_flags(cell, right))
+    for name, call in (*_with_one_shorter_tensor(cell, right), *other_types, *_with_another_number(cell, right)):
         refusal = _refusal_of_reference(cell, call)
         if refusal is None:
             continue
@@ -69,11 +74,20 @@ def _accepts(cell: Cell, call: Call) -> str | None:
     return "the op raises nothing"
 
 
-def _with_one_shorter_tensor(cell: Cell) -> Iterator[tuple[str, Call]]:
-    """For each dimension of each tensor, a small call in which the tensor has one element fewer along it."""
+def _with_another_number(cell: Cell, calls: Sequence[Call]) -> Iterator[tuple[str, Call]]:
+    """Of each argument that is a whole number, calls with -1 and with one more than the largest of the calls."""
+    given = [(call, place, value) for call in calls for place, value in values_of(call).items() if type(value) is int]
+    for place in dict.fromkeys(place for _, place, _ in given):
+        known = {value for _, other, value in given if other == place}
+        call = next(call for call, other, _ in given if other == place)
+        for number in (each for each in (-1, max(known) + 1) if each not in known):
+            yield f"{cell.name((place,))} = {number}", with_value(call, place, number)
+
+
+def _with_one_shorter_tensor(cell: Cell, calls: Sequence[Call]) -> Iterator[tuple[str, Call]]:
+    """For each dimension of each tensor, a call in which the tensor has one element fewer along it."""
     seen: set[tuple[Path, int]] = set()
-    calls = [call for call in cell.small_calls() if not has_alias(call)]
-    for call in (call for call in calls if _refusal_of_reference(cell, call) is None):
+    for call in calls:
         for path, case in call.cases():
             for dim, size in enumerate(case.shape):
                 if size < 2 or (path, dim) in seen or not isinstance(case, TensorCase | IndexCase):

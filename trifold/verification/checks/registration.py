@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,10 +24,11 @@ from trifold.verification.checks.differentiation import (
     Differentiated,
     RightGradients,
     differentiate,
+    in_dtype_of_spec,
     require_gradients,
     unit_upstream_gradient,
 )
-from trifold.verification.checks.dtypes import in_usual_dtype
+from trifold.verification.checks.dtypes import in_usual_dtype, taken
 from trifold.verification.comparison import Expected
 from trifold.verification.outcomes import CheckFailed
 from trifold.verification.results import as_tuple
@@ -194,9 +195,10 @@ def small_call(cell: Cell) -> Call:
 
 
 def compiles(cell: Cell) -> str | None:
-    """``torch.compile(fullgraph=True)`` of forward and backward: the same results as eager, for two shapes."""
+    """``torch.compile(fullgraph=True)`` of forward and backward: the same results as eager, for two shapes, and in a
+    half type with tensors that are not contiguous, if the op takes them."""
     first = small_call(cell)
-    for call in (first, _of_another_shape(cell, first)):
+    for call in (first, _of_another_shape(cell, first), *_of_another_form(cell)):
         cell.begin(call, "smooth")
         before = _launches(cell)
         try:
@@ -240,6 +242,22 @@ def _of_another_shape(cell: Cell, first: Call) -> Call:
     for call in (*(call for call in large if ranks(call) == ranks(first)), *large, *others):
         return call
     raise CheckFailed("the spec has no call of another shape than its first smooth one; draw sizes: Spec(calls=...)")
+
+
+def _of_another_form(cell: Cell) -> Iterator[Call]:
+    """A small call of the spec with a tensor that is not contiguous, in a half type if the op takes one.
+
+    Not of a random op, which draws other numbers when compiled.
+    """
+    if cell.spec.random:
+        return
+    halves = [dtype for dtype in taken(cell) if dtype.itemsize == 2]
+    for call in cell.drawn_calls(Limits(elements=256), 2 * _SHAPES, salt=4100):
+        cases = [case for _, case in call.cases()]
+        strided = any(case.layout not in ("contiguous", "offset") and math.prod(case.shape) > 1 for case in cases)
+        if strided and is_ordinary(call) and all(0 not in case.shape for case in cases):
+            yield in_dtype_of_spec(cell, call, halves[0]) if halves else call
+            return
 
 
 def _differentiated(cell: Cell, call: Call) -> Differentiated:

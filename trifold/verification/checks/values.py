@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -50,6 +51,8 @@ def values(cell: Cell) -> str | None:
         cell.run_case(lambda call: (compare(cell, call), None)[1], call, "again, after all others")
     for call, by_keyword in _called_by_keyword(cell):
         cell.run_case(functools.partial(_require_same, cell, call), by_keyword, "by keyword")
+    for name, call, without in _without_an_argument(cell):
+        cell.run_case(functools.partial(_require_default, cell, name, call), without, f"without {name}")
     right_or_refused(cell, compare)
     cell.compared_all = True
     results_apart(cell)
@@ -62,25 +65,60 @@ def _require_same(cell: Cell, call: Call, by_keyword: Call) -> None:
         raise CheckFailed("called by keyword, by the names of the reference's parameters, the op has another result")
 
 
+def _require_default(cell: Cell, name: str, call: Call, without: Call) -> None:
+    if not same_values(cell, call, cell.invoke(call), cell.invoke(without)):
+        raise CheckFailed(f"without {name}, the op has another result than with the reference's default of {name}")
+
+
 def _called_by_keyword(cell: Cell) -> Iterator[tuple[Call, Call]]:
     """Some of the calls again: with each argument passed by the name of the reference's parameter, defaults included;
     and without the arguments that equal their defaults."""
-    named = [p for p in cell.parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    if len(named) < len(cell.parameters):
-        return
-    names, defaults = [p.name for p in named], {p.name: p.default for p in named if p.default is not p.empty}
+    defaults = _defaults(cell)
     forms: set[tuple[Any, ...]] = set()
-    for call in cell.calls:
+    for call, given in _with_names(cell):
         form = len(call.args), *sorted(call.kwargs)
-        given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
-        fits = len(given) == len(call.args) + len(call.kwargs) and set(names).issuperset(given)
-        if form in forms or not fits or has_alias(call) or call.elements > _SMALL:
+        if form in forms:
             continue
         forms.add(form)
         yield call, replace(call, args=(), kwargs=defaults | given)
         others = {name: value for name, value in given.items() if name not in defaults or value != defaults[name]}
         if len(others) < len(given):
             yield call, replace(call, args=(), kwargs=others)
+
+
+def _without_an_argument(cell: Cell) -> Iterator[tuple[str, Call, Call]]:
+    """For each parameter that has a default, where the spec's calls pass another value: a call with the reference's
+    default, and one without the argument."""
+    left = _defaults(cell)
+    for call, given in _with_names(cell):
+        for name in [name for name, default in left.items() if name in given and given[name] != default]:
+            with_default = replace(call, args=(), kwargs=given | {name: left[name]})
+            try:
+                cell.refer(with_default)
+            except CheckFailed:  # it does not take its default with these arguments
+                continue
+            del left[name]
+            without = {each: value for each, value in given.items() if each != name}
+            yield name, with_default, replace(call, args=(), kwargs=without)
+
+
+def _with_names(cell: Cell) -> Iterator[tuple[Call, dict[str, Any]]]:
+    """The small calls whose arguments can all be passed by name, and these."""
+    named = _by_name(cell)
+    names = [p.name for p in named]
+    for call in cell.calls if len(named) == len(cell.parameters) else ():
+        given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+        fits = len(given) == len(call.args) + len(call.kwargs) and set(names).issuperset(given)
+        if fits and not has_alias(call) and call.elements <= _SMALL:
+            yield call, given
+
+
+def _by_name(cell: Cell) -> list[inspect.Parameter]:
+    return [p for p in cell.parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+
+
+def _defaults(cell: Cell) -> dict[str, Any]:
+    return {p.name: p.default for p in _by_name(cell) if p.default is not p.empty}
 
 
 def compare(cell: Cell, call: Call) -> tuple[Tensor, ...]:
