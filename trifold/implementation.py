@@ -171,17 +171,28 @@ def load_prototype(files: OpFiles, device: Device, code: Callable[[Path], CodeTy
             simulates = device == "cpu"
             if simulates:
                 from trifold.simulator.fresh import watching
-            for name in module.op.schemas:
+            for name, schema in module.op.schemas.items():
                 launcher = getattr(prototype, name, None)
                 if launcher is None:
                     raise PrototypeError(
                         f"{files.prototype} has no launch function {name}",
                         f"{files.port} defines the operator {name}; write def {name}(...) that launches its kernel",
                     )
+                launcher = launcher if schema.results else _without_result(launcher)
                 for key in _KEYS.values():
                     library.registry.impl(name, watching(launcher) if simulates else launcher, key)
             _loaded[namespace] = _implementation("prototype", files, module, lambda _: None)
         return _loaded[namespace]
+
+
+def _without_result(launcher: Callable[..., object]) -> Callable[..., None]:
+    """A launch function as an operator that returns nothing: it may return the argument that it writes into."""
+
+    @functools.wraps(launcher)
+    def launch(*args: Any, **kwargs: Any) -> None:
+        launcher(*args, **kwargs)
+
+    return launch
 
 
 def prototype_module(files: OpFiles, device: Device, code: Callable[[Path], CodeType] | None = None) -> ModuleType:

@@ -24,6 +24,7 @@ from trifold.draft.host_lists import lists_returned
 from trifold.draft.host_loops import HostLoops
 from trifold.draft.host_syntax import simplified, statement_remedy
 from trifold.draft.host_values import NUMBERS
+from trifold.draft.launch_function import returned_argument, without_returned_argument
 from trifold.draft.one_device import OneDevice
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import function_tree, with_positional_parameters, without_none
@@ -99,6 +100,8 @@ class Host(HostLoops):
         self.result, self.result_lists = "void", frozenset()
         self.one_device = OneDevice()
         tree = with_positional_parameters(self._tree(function))
+        self.returns_argument = returned_argument(function, tree) is not None
+        tree = without_returned_argument(function, tree)
         self._parameters(function, tree)
         self.arguments = dict(self.names)
         if self.statements(tree.body, self.body) is None and self.result != "void":
@@ -178,7 +181,7 @@ class Host(HostLoops):
                 f"{function.__name__} takes no tensor, by whose device torch chooses the operator's code",
                 "take a tensor whose device the result has",
             )
-        self.result = self._result_type(hints.get("return"), tree)
+        self.result = "void" if self.returns_argument else self._result_type(hints.get("return"), tree)
 
     def _result_type(self, hint: Any, tree: ast.FunctionDef) -> str:
         if hint is type(None):

@@ -33,7 +33,11 @@ _SIMPLE = {
 
 
 class LaunchFunction:
-    """A launch function's source and annotations."""
+    """A launch function's source and annotations.
+
+    Attributes:
+        returned_argument: see :func:`returned_argument`; the operator then has no result.
+    """
 
     def __init__(self, function: FunctionType) -> None:
         self.function = function
@@ -44,7 +48,10 @@ class LaunchFunction:
         self.parameters = {each.arg: self._type(hints.get(each.arg), each.arg) for each in self.tree.args.args}
         self.results = self._results(hints.get("return"))
         self.result_names = self._result_names()
-        self.written = self._written()
+        self.written = written_arguments(function, self.tree)
+        self.returned_argument = returned_argument(function, self.tree)
+        if self.returned_argument:
+            self.results, self.result_names = (), ()
         if not self.results and not self.written:
             raise DraftError(
                 self.place(self.tree),
@@ -89,22 +96,6 @@ class LaunchFunction:
         parts = value.elts if isinstance(value, ast.Tuple) else [value]
         return tuple(part.id if isinstance(part, ast.Name) else "" for part in parts)
 
-    def _written(self) -> tuple[str, ...]:
-        """Arguments that are passed to output(), directly or as a view: ``output(rows(x))``; or of which an element is,
-        in a loop over them."""
-        lists = [name for name, kind in self.parameters.items() if kind == "Tensor[]"]
-        outputs, elements = set(), _elements_of_lists(self.tree, lists)
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call) and self._global(node.func) is trifold.prototype.output:
-                passed = node.args[0]
-                while (viewed := _viewed(passed)) is not None:
-                    passed = viewed
-                outputs |= {elements.get(passed.id, passed.id)} if isinstance(passed, ast.Name) else set()
-        return tuple(name for name in self.parameters if name in outputs - assigned_names(self.tree.body))
-
-    def _global(self, node: ast.expr) -> Any:
-        return self.function.__globals__.get(node.id) if isinstance(node, ast.Name) else None
-
     @property
     def schema(self) -> str:
         marks = {name: f"({chr(ord('a') + number)}!)" for number, name in enumerate(self.written)}
@@ -114,6 +105,50 @@ class LaunchFunction:
         results = [f"{kind}{marks.get(name, '')}" for kind, name in zip(self.results, names, strict=False)]
         returned = results[0] if len(results) == 1 else f"({', '.join(results)})"
         return f"{self.name}({arguments}) -> {returned}"
+
+
+def written_arguments(function: FunctionType, tree: ast.FunctionDef) -> tuple[str, ...]:
+    """Arguments that are passed to output(), directly or as a view: ``output(rows(x))``; or of which an element is, in
+    a loop over them."""
+    hints = typing.get_type_hints(function)
+    names = [each.arg for each in tree.args.args]
+    lists = [name for name in names if hints.get(name) == list[torch.Tensor]]
+    outputs, elements = set(), _elements_of_lists(tree, lists)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _global(function, node.func) is trifold.prototype.output:
+            passed = node.args[0]
+            while (viewed := _viewed(passed)) is not None:
+                passed = viewed
+            outputs |= {elements.get(passed.id, passed.id)} if isinstance(passed, ast.Name) else set()
+    return tuple(name for name in names if name in outputs - assigned_names(tree.body))
+
+
+def _global(function: FunctionType, node: ast.expr) -> Any:
+    return function.__globals__.get(node.id) if isinstance(node, ast.Name) else None
+
+
+def returned_argument(function: FunctionType, tree: ast.FunctionDef) -> str | None:
+    """The argument that each return of the function returns and the function writes into; None if there is none.
+
+    torch.compile takes no operator that returns an argument, so the op's Python function returns it.
+    """
+    if typing.get_type_hints(function).get("return") is not torch.Tensor:
+        return None
+    values = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return)]
+    names = {value.id if isinstance(value, ast.Name) else "" for value in values}
+    return names.pop() if len(names) == 1 and names <= set(written_arguments(function, tree)) else None
+
+
+def without_returned_argument(function: FunctionType, tree: ast.FunctionDef) -> ast.FunctionDef:
+    """``tree``, or, if there is such an argument, the function without a result."""
+    if returned_argument(function, tree) is None:
+        return tree
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Return):
+            node.value = None
+    if isinstance(tree.body[-1], ast.Return) and len(tree.body) > 1:
+        del tree.body[-1]
+    return tree
 
 
 def _elements_of_lists(tree: ast.FunctionDef, lists: Sequence[str]) -> dict[str, str]:

@@ -258,8 +258,12 @@ def _called(module: ModuleType, forward: LaunchFunction, without: Sequence[str],
         end += "[0]" if count == 1 else f"[:{count}]"
     kinds = ["list[Tensor]" if each == "Tensor[]" else each for each in forward.results[:count]]
     kind = "None" if not count else kinds[0] if count == 1 else f"tuple[{', '.join(kinds)}]"
+    argument = forward.returned_argument
     begin = f"    result: {kind} = {called}" if count else f"    {called}"
-    body = python_list(begin, list(forward.parameters), end) + ("\n    return result" if count else "")
+    body = python_list(begin, list(forward.parameters), end)
+    if count or argument:
+        body += f"\n    return {argument or 'result'}"
+        kind = "Tensor" if argument else kind
     if without:
         pairs = ", ".join(f'("{each}", {each})' for each in without)
         name, tensor = (_free(each, forward.parameters) for each in ("name", "value"))
