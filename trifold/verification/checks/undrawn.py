@@ -100,10 +100,11 @@ def undrawn_calls(cell: Cell) -> Iterator[Variation]:
             name = f"{cell.name(path)} {layout}, where it is contiguous in each call of the spec"
             yield _in_other_layout(name, call, case, other)
     yield from _other_orders(cell, calls)
-    without_aliases = [call for call in calls if not has_alias(call)]
-    yield from _unlike_the_first(cell, [call for call in without_aliases if call in floating])
-    if len(without_aliases) == len(calls):
+    apart = [call for call in floating if not has_alias(call)]
+    yield from _unlike_the_first(cell, apart)
+    if len(apart) == len(floating):
         yield from _passed_twice(cell, floating)
+    without_aliases = [call for call in calls if not has_alias(call)]
     if not cell.spec.random:
         yield from _other_ranks(cell, without_aliases)
         yield from _longer_lists(cell, without_aliases)
@@ -127,7 +128,7 @@ def _other_indices(cell: Cell, calls: Sequence[Call]) -> Iterator[Variation]:
             other = torch.int32 if case.dtype == torch.int64 else torch.int64
             usual, words = (str(dtype).removeprefix("torch.") for dtype in (case.dtype, other))
             name = f"{cell.name(path)} in {words}, where they are {usual} in each call of the spec"
-            yield Variation(name, call.with_cases(functools.partial(exchanged, case, replace(case, dtype=other))))
+            yield _with_case(name, call, case, replace(case, dtype=other))
 
 
 def _in_other_layout(name: str, call: Call, case: AnyCase, other: AnyCase) -> Variation:
