@@ -24,7 +24,7 @@ from trifold.draft.host_lists import lists_returned
 from trifold.draft.host_loops import HostLoops
 from trifold.draft.host_syntax import simplified, statement_remedy
 from trifold.draft.host_values import NUMBERS
-from trifold.draft.launch_function import returned_argument, without_returned_argument
+from trifold.draft.launch_function import return_nothing, returned_argument
 from trifold.draft.one_device import OneDevice
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import function_tree, with_positional_parameters, without_none
@@ -101,7 +101,8 @@ class Host(HostLoops):
         self.one_device = OneDevice()
         tree = with_positional_parameters(self._tree(function))
         self.returns_argument = returned_argument(function, tree) is not None
-        tree = without_returned_argument(function, tree)
+        if self.returns_argument:
+            return_nothing(tree)
         self._parameters(function, tree)
         self.arguments = dict(self.names)
         if self.statements(tree.body, self.body) is None and self.result != "void":

@@ -139,16 +139,13 @@ def returned_argument(function: FunctionType, tree: ast.FunctionDef) -> str | No
     return names.pop() if len(names) == 1 and names <= set(written_arguments(function, tree)) else None
 
 
-def without_returned_argument(function: FunctionType, tree: ast.FunctionDef) -> ast.FunctionDef:
-    """``tree``, or, if there is such an argument, the function without a result."""
-    if returned_argument(function, tree) is None:
-        return tree
+def return_nothing(tree: ast.FunctionDef) -> None:
+    """Make the function one without a result."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Return):
             node.value = None
     if isinstance(tree.body[-1], ast.Return) and len(tree.body) > 1:
         del tree.body[-1]
-    return tree
 
 
 def _elements_of_lists(tree: ast.FunctionDef, lists: Sequence[str]) -> dict[str, str]:

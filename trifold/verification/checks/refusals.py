@@ -18,7 +18,7 @@ from trifold.spec import Call, IndexCase, TensorCase
 from trifold.spec.call import Path
 from trifold.verification.calls import exchanged, has_alias
 from trifold.verification.cell import Arguments, Cell
-from trifold.verification.checks.undrawn import other_flags, values_of, with_value
+from trifold.verification.checks.undrawn import beyond, other_flags, values_of, with_value
 from trifold.verification.outcomes import MAY_REFUSE, REFUSALS_NAMED, CheckFailed
 
 
@@ -80,7 +80,7 @@ def _with_another_number(cell: Cell, calls: Sequence[Call]) -> Iterator[tuple[st
     for place in dict.fromkeys(place for _, place, _ in given):
         known = {value for _, other, value in given if other == place}
         call = next(call for call, other, _ in given if other == place)
-        for number in (each for each in (-1, max(known) + 1) if each not in known):
+        for number in beyond(known):
             yield f"{cell.name((place,))} = {number}", with_value(call, place, number)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -271,7 +271,7 @@ def _other_numbers(cell: Cell, calls: Sequence[Call]) -> Iterator[Variation]:
         if all(isinstance(value, int) for _, value in at_place):
             call, _ = at_place[0]
             drawn = {value for _, value in at_place}
-            tried: list[float] = [each for each in (-1, max(drawn) + 1) if each not in drawn]
+            tried: list[float] = [*beyond(drawn)]
         else:
             exact = [one for one in at_place if one[0].dtype == torch.float64 and one[1] not in (0.0, math.inf)]
             call, value = exact[0] if exact else at_place[0]
@@ -280,6 +280,11 @@ def _other_numbers(cell: Cell, calls: Sequence[Call]) -> Iterator[Variation]:
             changed = with_value(call, place, number)
             if takes_the_same_each_time(cell, changed):
                 yield Variation(f"{cell.name((place,))} = {number}, which no call of the spec has", changed)
+
+
+def beyond(known: Collection[int]) -> list[int]:
+    """Numbers that may be out of range: -1, and one more than the largest of those that are known to be in it."""
+    return [each for each in (-1, max(known) + 1) if each not in known]
 
 
 def with_value(call: Call, place: int | str, value: Any) -> Call:
